@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+namespace sluice {
+
+// Something foreseeable that a peer or the environment did.
+enum class Errc : std::uint8_t {
+  closed,     // the peer has closed, or this end has been shut
+  timed_out,  // a deadline passed
+  limit,      // a stated limit was reached
+  malformed,  // bytes that the protocol does not allow
+  system,     // a system call failed: detail is the errno
+};
+
+// Small enough to return in a register; what the user reads is made where the error is told, not where it happens.
+struct Error {
+  Errc code{};
+  std::int32_t detail = 0;
+
+  friend bool operator==(const Error&, const Error&) = default;
+
+  [[nodiscard]] std::string text() const;
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+
+[[nodiscard]] inline std::unexpected<Error> fail(Errc code, std::int32_t detail = 0) {
+  return std::unexpected(Error{code, detail});
+}
+
+}  // namespace sluice

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/address.h"
+#include "core/timer.h"
+
+namespace sluice::core {
+
+// What one attempt at I/O gave: bytes (0 from recv: the peer has ended its stream), or an errno. EAGAIN: not now.
+struct Io {
+  std::size_t bytes = 0;
+  int error = 0;
+
+  [[nodiscard]] bool ok() const { return error == 0; }
+  [[nodiscard]] bool would_block() const { return error == EAGAIN; }
+};
+
+// Someone who waits for a handle. `on_ready` runs inside the reactor's dispatch with the waiter still linked.
+class Waiter {
+ public:
+  using Callback = void (*)(Waiter&) noexcept;
+  explicit Waiter(Callback on_ready) : on_ready(on_ready) {}
+  Waiter(const Waiter&) = delete;
+
+  Callback on_ready;
+};
+
+// One socket as its reactor knows it. Registered once, edge-triggered: the flags say what is worth trying, an attempt
+// that would block clears its flag, an event sets it again. It must not move, and outlives nothing: close() it first.
+struct Handle {
+  int fd = -1;
+  bool may_read = false;
+  bool may_write = false;
+  bool peer_ended = false;  // the peer has shut its sending side, or the connection is gone; a read will tell which
+  bool failed = false;      // the connection is gone in both directions
+  Waiter* reader = nullptr;
+  Waiter* writer = nullptr;
+  void* backend = nullptr;  // the reactor's own
+
+  Handle() = default;
+  Handle(const Handle&) = delete;
+  [[nodiscard]] bool open() const { return fd >= 0; }
+};
+
+// Runs once at the end of the turn in which it was asked for: flush what has gathered, commit, release.
+class TurnHook {
+ public:
+  using Callback = void (*)(TurnHook&) noexcept;
+  explicit TurnHook(Callback run) : run_(run) {}
+  TurnHook(const TurnHook&) = delete;
+  ~TurnHook();
+  [[nodiscard]] bool pending() const { return previous_ != nullptr; }
+
+ private:
+  friend class Reactor;
+  Callback run_;
+  TurnHook* next_ = nullptr;
+  TurnHook** previous_ = nullptr;
+};
+
+struct ListenOptions {
+  int backlog = 4096;
+  bool reuse_port = true;
+};
+
+// The seam between the program and the machine: sockets and the clock of one core. The back ends are epoll and, for
+// tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would block.
+class Reactor {
+ public:
+  virtual ~Reactor() = default;
+
+  // As of the beginning of this turn.
+  [[nodiscard]] Instant now() const { return now_; }
+  // Nanoseconds of the machine's wall clock (Unix epoch); virtual in simulation.
+  [[nodiscard]] virtual std::int64_t wall_clock_ns() const = 0;
+  [[nodiscard]] TimerWheel& timers() { return timers_; }
+
+  [[nodiscard]] virtual Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) = 0;
+  // True: `accepted` is an open connection. False: nobody is waiting now.
+  [[nodiscard]] virtual Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) = 0;
+  // True: connected. False: in progress; wait for `may_write`, then ask connect_result().
+  [[nodiscard]] virtual Result<bool> connect(Handle& handle, const Address& address) = 0;
+  [[nodiscard]] virtual Result<void> connect_result(Handle& handle) = 0;
+  [[nodiscard]] virtual Result<Address> local_address(const Handle& handle) const = 0;
+  virtual void close(Handle& handle) noexcept = 0;  // nobody may be waiting on it; harmless when it is not open
+  virtual void shutdown_write(Handle& handle) noexcept = 0;
+  virtual void reset_on_close(Handle& handle) noexcept = 0;  // close() will then send RST: the peer can tell
+
+  [[nodiscard]] virtual Io recv(Handle& handle, char* into, std::size_t size) = 0;
+  [[nodiscard]] virtual Io send(Handle& handle, std::span<const iovec> parts) = 0;
+  [[nodiscard]] virtual Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) = 0;
+
+  // One turn: waits until something is ready, `until`, or wake(); dispatches; fires timers; runs the turn's hooks.
+  virtual void turn(Instant until) = 0;
+  // From any thread: the current or the next turn() returns soon. Async-signal-safe.
+  virtual void wake() noexcept = 0;
+
+  void at_turn_end(TurnHook& hook);  // no effect when it is pending already
+
+ protected:
+  explicit Reactor(Instant start) : now_(start), timers_(start) {}
+  void run_hooks();
+
+  Instant now_;
+
+ private:
+  TimerWheel timers_;
+  TurnHook* hooks_ = nullptr;
+};
+
+// Level-triggered nothing: every socket is registered once, edge-triggered.
+[[nodiscard]] std::unique_ptr<Reactor> make_epoll_reactor();
+
+}  // namespace sluice::core

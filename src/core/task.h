@@ -1,0 +1,213 @@
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/assert.h"
+#include "core/slab.h"
+
+// Coroutines of one core. A Task starts when it is awaited, resumes whoever awaits it when it is done, and is cancelled
+// by destroying it, which is allowed whenever it is suspended: awaiters unlink themselves in their destructors.
+// Frames come from the thread's slab. An exception that leaves a coroutine ends the program: foreseeable failures are
+// Results.
+namespace sluice::core {
+
+template <class T>
+class Task;
+
+namespace detail {
+
+struct PromiseBase : SlabAllocated {
+  struct Final {
+    bool await_ready() noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) noexcept {
+      return self.promise().continuation;
+    }
+    void await_resume() noexcept {}
+  };
+
+  std::suspend_always initial_suspend() noexcept { return {}; }
+  Final final_suspend() noexcept { return {}; }
+  [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
+
+  std::coroutine_handle<> continuation = std::noop_coroutine();
+};
+
+template <class T>
+struct Promise : PromiseBase {
+  Task<T> get_return_object() noexcept;
+  template <class U>
+  void return_value(U&& value) {
+    result.emplace(std::forward<U>(value));
+  }
+  std::optional<T> result;
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+  Task<void> get_return_object() noexcept;
+  void return_void() noexcept {}
+};
+
+}  // namespace detail
+
+template <class T = void>
+class [[nodiscard]] Task {
+ public:
+  using promise_type = detail::Promise<T>;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  Task() = default;
+  explicit Task(Handle frame) : frame_(frame) {}
+  Task(Task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      if (frame_) frame_.destroy();
+      frame_ = std::exchange(other.frame_, nullptr);
+    }
+    return *this;
+  }
+  ~Task() {
+    if (frame_) frame_.destroy();
+  }
+
+  explicit operator bool() const { return static_cast<bool>(frame_); }
+
+  auto operator co_await() && noexcept {
+    struct Awaiter {
+      Handle frame;
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+        frame.promise().continuation = caller;
+        return frame;
+      }
+      T await_resume() {
+        if constexpr (!std::is_void_v<T>) return std::move(*frame.promise().result);
+      }
+    };
+    SLUICE_ASSERT(frame_);
+    return Awaiter{frame_};
+  }
+
+ private:
+  Handle frame_{};
+};
+
+template <class T>
+Task<T> detail::Promise<T>::get_return_object() noexcept {
+  return Task<T>(std::coroutine_handle<Promise>::from_promise(*this));
+}
+inline Task<void> detail::Promise<void>::get_return_object() noexcept {
+  return Task<void>(std::coroutine_handle<Promise>::from_promise(*this));
+}
+
+// A value that is already there, or the Task that will make it. What answers at once costs no frame.
+template <class T>
+class [[nodiscard]] Async {
+ public:
+  Async(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: a value is an Async of itself
+  Async(Task<T> task) : state_(std::in_place_index<1>, std::move(task)) {}   // NOLINT: likewise
+  template <class U>
+    requires(std::is_constructible_v<T, U> && !std::is_same_v<std::remove_cvref_t<U>, Async> &&
+             !std::is_same_v<std::remove_cvref_t<U>, Task<T>> && !std::is_same_v<std::remove_cvref_t<U>, T>)
+  Async(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}  // NOLINT: e.g. std::unexpected
+
+  [[nodiscard]] bool ready() const { return state_.index() == 0; }
+  // Precondition: ready().
+  [[nodiscard]] T take() { return std::move(*std::get_if<0>(&state_)); }
+
+  // The Async must outlive the co_await, as a temporary in the same expression does.
+  auto operator co_await() && noexcept {
+    struct Awaiter {
+      Async& self;
+      typename Task<T>::Handle frame{};
+      bool await_ready() noexcept { return self.ready(); }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+        frame = self.frame();
+        frame.promise().continuation = caller;
+        return frame;
+      }
+      T await_resume() { return frame ? std::move(*frame.promise().result) : self.take(); }
+    };
+    return Awaiter{*this};
+  }
+
+ private:
+  typename Task<T>::Handle frame();
+
+  std::variant<T, Task<T>> state_;
+};
+
+template <class T>
+typename Task<T>::Handle Async<T>::frame() {
+  // A Task hides its handle from everyone but its own awaiter; that awaiter carries it.
+  return std::move(*std::get_if<1>(&state_)).operator co_await().frame;
+}
+
+// Runs Tasks that nobody awaits, and owns them: destroying the group cancels what is still suspended.
+class TaskGroup {
+ public:
+  TaskGroup() { head_.next = head_.previous = &head_; }
+  TaskGroup(const TaskGroup&) = delete;
+  ~TaskGroup() { cancel(); }
+
+  // Starts `task` now; it runs until it first suspends.
+  void spawn(Task<void> task) {
+    Root root = run(std::move(task));
+    Link& link = root.handle.promise();
+    link.previous = head_.previous;
+    link.next = &head_;
+    link.previous->next = link.next->previous = &link;
+    ++size_;
+    link.group = this;
+    root.handle.resume();
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+
+  // Destroys every Task of the group, newest last. Not to be called from one of them.
+  void cancel() {
+    while (head_.next != &head_) {
+      auto& promise = static_cast<RootPromise&>(*head_.next);
+      promise.unlink();
+      std::coroutine_handle<RootPromise>::from_promise(promise).destroy();
+    }
+  }
+
+ private:
+  struct Link {
+    Link* next = nullptr;
+    Link* previous = nullptr;
+    TaskGroup* group = nullptr;
+    void unlink() {
+      next->previous = previous;
+      previous->next = next;
+      --group->size_;
+    }
+  };
+  struct Root;
+  struct RootPromise : Link, SlabAllocated {
+    Root get_return_object() noexcept { return {std::coroutine_handle<RootPromise>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept {
+      unlink();
+      return {};
+    }
+    void return_void() noexcept {}
+    [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
+  };
+  struct Root {
+    using promise_type = RootPromise;
+    std::coroutine_handle<RootPromise> handle;
+  };
+  static Root run(Task<void> task) { co_await std::move(task); }
+
+  Link head_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace sluice::core

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/buffer.h"
+#include "base/result.h"
+#include "core/task.h"
+
+namespace sluice::http {
+
+enum class Method : std::uint8_t { get, head, post, put, delete_, patch, options, connect, trace, other };
+enum class Version : std::uint8_t { http10, http11, http2 };
+
+[[nodiscard]] Method parse_method(std::string_view text);
+[[nodiscard]] std::string_view name_of(Method method);
+// "Not Found"; empty for a status without a registered phrase.
+[[nodiscard]] std::string_view reason_phrase(int status);
+
+// A header field as it came or goes: the name compares without case.
+struct Field {
+  std::string_view name;
+  std::string_view value;
+};
+
+[[nodiscard]] bool same_name(std::string_view a, std::string_view b);
+
+// The body of a request, pulled by the handler. What a handler does not read, the connection reads and drops, or closes.
+class BodyReader {
+ public:
+  virtual ~BodyReader() = default;
+  // The next bytes; empty at the end. The view lasts until the next call.
+  [[nodiscard]] virtual core::Task<Result<std::string_view>> read() = 0;
+};
+
+// One request. Everything is a view into the connection's buffer or arena and lasts until the response has been sent.
+struct Request {
+  Method method{};
+  Version version{};
+  std::string_view method_text;
+  std::string_view target;    // as it was sent
+  std::string_view path;      // decoded, dot segments removed; begins with '/'
+  std::string_view query;     // as it was sent, without '?'
+  std::string_view authority; // Host, or :authority
+  std::span<const Field> fields;
+  BodyReader* body = nullptr;  // null: there is none
+  std::string_view peer;       // the client's address, without its port
+  bool secure = false;
+
+  // The field's value; empty where it is missing. Where it comes more than once, the first.
+  [[nodiscard]] std::string_view field(std::string_view name) const;
+  [[nodiscard]] bool has_field(std::string_view name) const;
+};
+
+// A body of unknown length that is pulled: backpressure is not asking for more, cancelling is destroying it.
+class BodySource : public core::SlabAllocated {
+ public:
+  enum class Progress : std::uint8_t { more, done };
+  virtual ~BodySource() = default;
+  // Appends what is worth a write to `out` (at least one byte unless done). An error cuts the response so that the
+  // client can tell.
+  [[nodiscard]] virtual core::Async<Result<Progress>> pull(Buffer& out) = 0;
+  // After `done`: fields for the trailer section; views last as long as the source.
+  [[nodiscard]] virtual std::span<const Field> trailers() const { return {}; }
+};
+
+// Bytes that many may send at once and nobody changes; `owner` keeps them alive.
+struct SharedBytes {
+  std::shared_ptr<const void> owner;
+  std::string_view bytes;
+};
+
+// A range of an open file; `owner` keeps the descriptor open.
+struct FileRange {
+  std::shared_ptr<const void> owner;
+  int fd = -1;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+// Nothing, bytes of its own, bytes of others, a file, or a stream.
+using Body = std::variant<std::monostate, Buffer, SharedBytes, FileRange, std::unique_ptr<BodySource>>;
+
+// The body's length, where it is known before it is sent.
+[[nodiscard]] std::optional<std::uint64_t> size_of(const Body& body);
+
+// Fields of a response. Values are views: static, in the response's `owned`, or alive as long as the body.
+class FieldList {
+ public:
+  static constexpr std::size_t capacity = 16;
+  void add(std::string_view name, std::string_view value) {
+    SLUICE_ASSERT(size_ < capacity);
+    items_[size_++] = {name, value};
+  }
+  // Copies the value.
+  void add_owned(std::string_view name, std::string value);
+  [[nodiscard]] std::span<const Field> items() const { return {items_.data(), size_}; }
+  [[nodiscard]] std::string_view get(std::string_view name) const;
+
+  FieldList() = default;
+  FieldList(FieldList&& other) noexcept : size_(other.size_), owned_(std::move(other.owned_)) {
+    for (std::size_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
+    other.size_ = 0;
+  }
+  FieldList& operator=(FieldList&& other) noexcept {
+    size_ = other.size_;
+    owned_ = std::move(other.owned_);
+    for (std::size_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
+    other.size_ = 0;
+    return *this;
+  }
+
+ private:
+  std::array<Field, capacity> items_;
+  std::size_t size_ = 0;
+  std::vector<std::unique_ptr<std::string>> owned_;
+};
+
+// An answer, as a value. Content-Length, Transfer-Encoding, Date and Connection are the connection's to write.
+struct Response {
+  int status = 200;
+  FieldList fields;
+  Body body;
+};
+
+// RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes.
+[[nodiscard]] Response problem(int status, std::string_view detail = {});
+
+}  // namespace sluice::http

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "core/task.h"
+#include "sql/rows.h"
+
+namespace sluice::sql {
+
+// What went wrong, by what the caller does about it.
+enum class Failure : std::uint8_t {
+  unavailable,   // no connection can be had within the wait: 503 with Retry-After
+  timed_out,     // the statement ran into its deadline: 504
+  bad_argument,  // a parameter's value does not fit its type (SQLSTATE class 22): 400
+  statement,     // the database refused the statement: 500, logged; at prepare time a configuration error
+  lost,          // the connection broke while the answer was on its way
+};
+
+struct Error {
+  Failure failure{};
+  std::string sqlstate;         // five characters, or empty where the database has none
+  std::string message;          // the database's own words: for the log and for `sluice check`, never for a client
+  std::uint32_t position = 0;   // 1-based character in the statement as it was written in the configuration; 0: unknown
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+
+// What a parameter's text is checked as before it is bound.
+enum class ParameterType : std::uint8_t { text, integer, real, boolean };
+
+struct Parameter {
+  std::string name;                     // as written after the colon
+  std::optional<ParameterType> declared;  // by the configuration; else the database's own type decides
+};
+
+// One statement of the configuration: made once at start, immutable, shared by all cores. `id` indexes the per-
+// connection caches of prepared statements and is unique within its database.
+struct Statement {
+  std::uint32_t id = 0;
+  std::string text;                    // with the database's own placeholders ($1 or ?1)
+  std::vector<Parameter> parameters;   // in placeholder order; a name that is used twice is one parameter
+  std::vector<Column> columns;         // empty where the statement returns no rows
+  bool one_row = false;                // the caller asks for an object: more than two rows are never needed
+};
+
+// A parameter's value; no text is NULL. Bound, never spliced.
+struct Argument {
+  std::optional<std::string_view> text;
+  ParameterType type = ParameterType::text;
+};
+
+// The rows of one running statement, pulled. Destroying it before the last block cancels what is still running.
+class Cursor : public core::SlabAllocated {
+ public:
+  virtual ~Cursor() = default;
+  // The next rows; views last until the next call, or until the caller suspends on anything else. After a block with
+  // `last`, or an error, it is not called again.
+  [[nodiscard]] virtual core::Async<Result<Block>> next() = 0;
+};
+
+struct QueryOptions {
+  Instant deadline = never;
+};
+
+// One core's access to a database: connections, caches, limits. Used on that core only.
+class Database {
+ public:
+  virtual ~Database() = default;
+
+  // Parses and describes a statement whose placeholders are :name. At start and in `sluice check`.
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) = 0;
+  // `arguments` are in the order of statement.parameters; their texts are copied before the first suspension.
+  [[nodiscard]] virtual core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
+                                                                           std::span<const Argument> arguments,
+                                                                           const QueryOptions& options) = 0;
+  // Whether a statement could be answered now (a round trip).
+  [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
+};
+
+}  // namespace sluice::sql
