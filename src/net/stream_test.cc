@@ -12,7 +12,7 @@ using core::Task;
 using core::TaskGroup;
 
 class StreamTest : public testing::Test {
- protected:
+ public:
   void SetUp() override {
     ASSERT_TRUE(reactor->listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
     address = *reactor->local_address(listener);
