@@ -86,12 +86,12 @@ TEST(TimerWheel, ACallbackMayScheduleForNow) {
 
 TEST(TimerWheel, ACallbackMayDestroyItsNeighbour) {
   struct Killer : Timer {
-    explicit Killer(std::unique_ptr<Timer>& victim)
+    explicit Killer(std::unique_ptr<Killer>& victim)
         : Timer([](Timer& timer) noexcept { static_cast<Killer&>(timer).victim.reset(); }), victim(victim) {}
-    std::unique_ptr<Timer>& victim;
+    std::unique_ptr<Killer>& victim;
   };
   TimerWheel wheel(start);
-  std::unique_ptr<Timer> first, second;
+  std::unique_ptr<Killer> first, second;
   first = std::make_unique<Killer>(second);
   second = std::make_unique<Killer>(first);
   wheel.schedule(*first, start + 1ms);
