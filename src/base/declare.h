@@ -55,7 +55,7 @@
 //
 //   v.position(&S::position)    where the table begins in the file
 //   v.shorthand("type")         a plain value in place of the table stands for a table with only that key
-//   v.planned("tls", "TLS")     a key that is designed and not built: an error that says so, and not in the reference
+//   v.planned("tls")            a key that is designed and not built: an error that says so, and not in the reference
 namespace sluice {
 
 // A place in the configuration file; both are counted from 1, columns in characters. Line 0: not from a file.
@@ -120,7 +120,7 @@ struct Bound {
 };
 
 struct Rules {
-  Bound min;  // of numbers, durations and sizes
+  Bound min;  // of numbers, durations and sizes; of a list: how many
   Bound max;
   // The key must be there. A required string or list is not empty either.
   bool required = false;
@@ -146,7 +146,7 @@ struct AnyVisitor {
   template <class S>
   void position(Position S::*) {}
   void shorthand(std::string_view) {}
-  void planned(std::string_view, std::string_view) {}
+  void planned(std::string_view) {}
 };
 }  // namespace detail
 
