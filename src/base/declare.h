@@ -120,8 +120,8 @@ struct Bound {
 };
 
 struct Rules {
-  Bound min;  // of numbers, durations and sizes; of a list: how many
-  Bound max;
+  Bound min = {};  // of numbers, durations and sizes; of a list: how many
+  Bound max = {};
   // The key must be there. A required string or list is not empty either.
   bool required = false;
   // What else a string (in a list: each one) must obey. Returns what is wrong ("must begin with '/'"), or nothing.
