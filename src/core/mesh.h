@@ -149,11 +149,11 @@ class MeshPort {
   [[nodiscard]] bool open(unsigned core) const { return peers_[core].open; }
 
   // Runs `fn` on that core, which may be this one, in a later step of its loop. A `fn` that returns Task<void> is moved
-  // to the receiver's heap of tasks and lives until that is done. False: the ring is full, others wait before this
+  // into the receiver's frame and lives until the Task is done. False: the ring is full, others wait before this
   // one, or that core is ending; `fn` has not been touched.
   template <class Fn>
   [[nodiscard]] bool try_post(unsigned core, Fn&& fn) {
-    return try_push(core, Posted<std::remove_cvref_t<Fn>>::wrap(fn));
+    return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
   }
 
   // bool accepted = co_await port.post(core, fn): as try_post, but waits while the ring is full. False: that core is
@@ -161,15 +161,15 @@ class MeshPort {
   template <class Fn>
   [[nodiscard]] auto post(unsigned core, Fn fn);
 
-  // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that core
-  // is ending, or ended before `fn` was done. Destroying the caller gives the answer up; `fn` goes on.
+  // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that
+  // core is ending, or ended before `fn` was done. Destroying the caller gives the answer up; `fn` goes on.
   template <class Fn, class Value = typename detail::Awaited<std::invoke_result_t<Fn&>>::Value>
   [[nodiscard]] Task<Result<Value>> call(unsigned core, Fn fn);
 
-  // The loop's part. In each step: drain(), flush(), prepare_to_sleep(), the reactor's turn, awake().
-  void drain() noexcept;                            // runs what has arrived, pushes what waits for room
-  void flush() noexcept;                            // wakes the receivers; also runs at the end of a turn
-  [[nodiscard]] bool prepare_to_sleep() noexcept;   // false: there is something to do already
+  // The loop's part. In each step: drain(), prepare_to_sleep(), the reactor's turn, awake(). The turn's hooks wake the
+  // receivers of what was posted.
+  void drain() noexcept;                           // runs what has arrived, pushes what waits for room
+  [[nodiscard]] bool prepare_to_sleep() noexcept;  // false: there is something to do already
   void awake() noexcept { mesh_.stations_[core_].may_sleep.store(false, std::memory_order_relaxed); }
 
   // The end, with steps of the loop between: refuse_new(); until quiet(): every peer knows, and all that it had posted
@@ -234,9 +234,14 @@ class MeshPort {
   template <class Fn, class Value>
   struct Request;
 
+  // Whoever waits already goes first.
+  [[nodiscard]] bool has_room(unsigned core) {
+    const Peer& peer = peers_[core];
+    return peer.open && peer.oldest == nullptr && mesh_.link(core_, core).ring.has_room();
+  }
   template <class Fn>
   bool try_push(unsigned core, Fn&& fn) {
-    Peer& peer = peers_[core];
+    const Peer& peer = peers_[core];
     if (!peer.open || peer.oldest != nullptr) [[unlikely]] return false;
     if (!mesh_.link(core_, core).ring.try_emplace(std::forward<Fn>(fn))) [[unlikely]] return false;
     mark(core);
@@ -246,6 +251,7 @@ class MeshPort {
   template <class Fn>
   void push_or_keep(unsigned core, Fn fn);
 
+  void flush() noexcept;
   void mark(unsigned core) {
     if (peers_[core].dirty) return;
     peers_[core].dirty = true;
@@ -293,11 +299,6 @@ template <class Fn>
 struct MeshPort::Posted {
   Fn fn;
 
-  // Moves `fn` only when the ring takes it: the wrapper refers to it until then.
-  struct Wrap {
-    Fn& fn;
-    operator Posted() && { return Posted{std::move(fn)}; }  // NOLINT: the conversion is the point
-  };
   void operator()(MeshPort& here) {
     using Returned = std::invoke_result_t<Fn&>;
     if constexpr (std::is_same_v<Returned, Task<void>>) {
@@ -346,9 +347,8 @@ class MeshPort::PostAwaiter : Pending {
 template <class Fn>
 struct MeshPort::Overflow final : Pending, SlabAllocated {
   explicit Overflow(Fn&& given)
-      : Pending(
-            [](Pending& self, Ring& ring) { return ring.try_emplace(std::move(static_cast<Overflow&>(self).fn)); },
-            [](Pending& self, bool) noexcept { delete &static_cast<Overflow&>(self); }),
+      : Pending([](Pending& self, Ring& ring) { return ring.try_emplace(std::move(static_cast<Overflow&>(self).fn)); },
+                [](Pending& self, bool) noexcept { delete &static_cast<Overflow&>(self); }),
         fn(std::move(given)) {}
   Fn fn;
 };

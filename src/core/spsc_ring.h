@@ -33,18 +33,18 @@ class SpscRing {
   // The producer's side. False: the ring is full, and the arguments have not been touched.
   template <class... Args>
   [[nodiscard]] bool try_emplace(Args&&... args) {
+    if (!has_room()) return false;
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - known_head_ > mask_) [[unlikely]] {
-      known_head_ = head_.load(std::memory_order_acquire);
-      if (tail - known_head_ > mask_) return false;
-    }
     ::new (static_cast<void*>(slots_[tail & mask_].bytes)) T(std::forward<Args>(args)...);
     tail_.store(tail + 1, std::memory_order_release);
     return true;
   }
   [[nodiscard]] bool has_room() {
+    const std::size_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - known_head_ <= mask_) [[likely]]
+      return true;
     known_head_ = head_.load(std::memory_order_acquire);
-    return tail_.load(std::memory_order_relaxed) - known_head_ <= mask_;
+    return tail - known_head_ <= mask_;
   }
 
   // The consumer's side: the oldest value, null when there is none; then pop() destroys it and gives its slot back.
