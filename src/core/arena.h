@@ -32,7 +32,7 @@ class Arena {
   // `alignment` is a power of two. Never null: throws std::bad_alloc as operator new does.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
     const std::size_t padding = (0 - reinterpret_cast<std::uintptr_t>(next_)) & (alignment - 1);
-    if (bytes > left_ || padding > left_ - bytes) [[unlikely]]
+    if (bytes >= left_ || padding >= left_ - bytes) [[unlikely]]
       return allocate_slow(bytes, alignment);
     std::byte* const block = next_ + padding;
     next_ = block + bytes;
