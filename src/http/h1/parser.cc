@@ -628,6 +628,10 @@ inline Reason RequestParser::finish_head() {
   // HTTP/1.0 knows neither expectations nor upgrades (RFC 9110, 7.8 and 10.1.1).
   expects_continue_ = at_.wants_continue && http11 && body_.kind != BodyFraming::Kind::none;
   if (!at_.wants_upgrade || !http11) at_.upgrade = {};
+  // What others found for the request before.
+  request_.body = nullptr;
+  request_.extension = {};
+  request_.route = 0;
   return Reason::none;
 }
 
