@@ -41,7 +41,7 @@ TypePointer composite_of(std::vector<Attribute> attributes) {
 // A block whose every value has memory of its own, exactly as long as it is: a read past its end is a finding.
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns(std::move(columns)) {}
+  explicit Table(std::vector<Column> header) : columns(std::move(header)) {}
 
   Table& row(const std::vector<Value>& values, Form form = Form::text) {
     for (const Value& value : values) {
