@@ -42,6 +42,7 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
+        self.sip = 1 << 18  # the most that one read takes
 
     def __enter__(self):
         return self
@@ -64,7 +65,7 @@ class Connection:
 
     def _more(self):
         try:
-            got = self.socket.recv(1 << 18)
+            got = self.socket.recv(self.sip)
         except ConnectionResetError as error:
             raise Broken("reset") from error
         if not got:

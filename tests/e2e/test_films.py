@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from conftest import FILMS, ROWS
-from http1 import Connection
 
 TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv"}
 
@@ -251,18 +250,7 @@ def test_curl_agrees(films, tmp_path):
     assert len(decode("csv", out.read_bytes())) == ROWS
 
 
-def test_a_slow_client_gets_everything(films):
-    connection = Connection(films.port)
-    with connection:
-        connection.send("GET /films.ndjson HTTP/1.1\r\nHost: test\r\n\r\n")
-        original = connection.socket.recv
-
-        class Slow:
-            def recv(self, size):
-                return original(min(size, 4099))
-
-            def __getattr__(self, name):
-                return getattr(connection_socket, name)
-
-        connection_socket, connection.socket = connection.socket, Slow()
-        assert len(decode("ndjson", connection.read().body)) == ROWS
+def test_a_client_that_reads_in_sips_gets_everything(films):
+    with films.connect() as connection:
+        connection.sip = 4099
+        assert len(decode("ndjson", connection.get("/films.ndjson").body)) == ROWS
