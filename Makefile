@@ -31,7 +31,7 @@ bench: bench-http bench-export bench-point
 bench-http bench-export bench-point: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
 	@ninja -C build/release sluice floor_epoll
-	@python3 bench/$*.py
+	@python3 bench/run_$*.py
 
 format: bootstrap-test
 	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import FILMS, ROWS
 
-TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv"}
+TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -140,9 +140,7 @@ def test_both_databases_hold_the_same_films(sluice, films_sqlite, films_postgres
 @pytest.mark.parametrize("form", ["json", "ndjson", "csv", "csj"])
 def test_each_format_by_extension_holds_every_row(films, form):
     answer = films.get(f"/films.{form}")
-    assert answer.status == 200
-    if form in TYPES:
-        assert answer.media_type == TYPES[form]
+    assert answer.status == 200 and answer.media_type == TYPES[form]
     rows = decode(form, answer.body)
     assert [int(row["id"]) for row in rows] == list(range(1, ROWS + 1))
     names = {row["name_en"] for row in rows}
@@ -158,6 +156,7 @@ def test_each_format_by_extension_holds_every_row(films, form):
     ("application/x-ndjson", "ndjson"),
     ("TEXT/CSV", "csv"),
     ("text/*", "csv"),
+    ("application/csj", "csj"),
     ("text/csv;q=0.5, application/json;q=0.9", "json"),
     ("text/csv;q=0.9, application/json;q=0.5", "csv"),
     ("application/json;q=0, */*", "other than json"),

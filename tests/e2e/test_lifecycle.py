@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from conftest import SLUICE, free_port
+from cluster import free_port
+from conftest import SLUICE
 from http1 import Broken
 
 
