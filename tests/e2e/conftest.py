@@ -24,6 +24,7 @@ class Server:
 
     def __init__(self, config, folder, environment, port, admin_port):
         self.port, self.admin_port = port, admin_port
+        self.judged = False  # how it ended has been looked at
         self.log_path = folder / f"log-{port}"
         self.log_file = open(self.log_path, "wb")
         self.process = subprocess.Popen([SLUICE, "serve", str(config)], cwd=folder, stdout=self.log_file,
@@ -61,6 +62,7 @@ class Server:
 
     def stop(self, seconds=15):
         """SIGTERM; it must drain and end with 0."""
+        self.judged = True
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -103,7 +105,8 @@ def sluice(tmp_path):
     yield start
     try:
         for each in running:
-            each.stop()
+            if not each.judged:
+                each.stop()
     finally:
         for each in running:
             each.kill()
