@@ -5,7 +5,7 @@
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
 
-bootstrap-%:
+bootstrap-build bootstrap-test bootstrap-bench: bootstrap-%:
 	@scripts/bootstrap $*
 
 # What is shipped: build/release/sluice.
@@ -31,7 +31,7 @@ bench: bench-http bench-export bench-point
 bench-http bench-export bench-point: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
 	@ninja -C build/release sluice floor_epoll
-	@python3 bench/run_$*.py
+	@/usr/bin/python3 -B bench/run_$*.py
 
 format: bootstrap-test
 	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
