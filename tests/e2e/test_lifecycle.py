@@ -63,13 +63,14 @@ def test_the_grace_period_ends(sluice, files):
                 connection._more()
 
 
-def test_a_port_that_is_taken_ends_it(tmp_path):
+def test_a_port_that_is_taken_ends_it(tmp_path, files):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         file = tmp_path / "sluice.toml"
-        file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n')
+        file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n'
+                        + files)
         run = subprocess.run([SLUICE, "serve", str(file)], capture_output=True, text=True, timeout=10)
     assert run.returncode not in (0, 3) and run.returncode > 0
     assert str(port) in run.stderr + run.stdout
