@@ -22,6 +22,7 @@ struct Server::Listener {
 struct Server::Shared {
   h1::DateCache date;
   Instant date_turn = never;
+  std::string_view date_text;
 };
 
 Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
@@ -123,9 +124,9 @@ void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
 std::string_view Server::date() {
   if (shared_->date_turn != reactor_.now()) {
     shared_->date_turn = reactor_.now();
-    shared_->date.refresh(reactor_.wall_clock_ns());
+    shared_->date_text = shared_->date.at(reactor_.wall_clock_ns());
   }
-  return shared_->date.text();
+  return shared_->date_text;
 }
 
 }  // namespace sluice::http

@@ -16,7 +16,7 @@ constexpr std::uint64_t drained_body_bytes = 256 * 1024;
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
 
-bool has_no_body(int status) { return status == 204 || status == 304 || status < 200; }
+bool has_no_body(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
@@ -103,24 +103,26 @@ class Connection::RequestBody final : public BodyReader {
       if (done()) co_return std::string_view{};
       if (refusal_ != 0) co_return fail(Errc::malformed);
       if (chunked_) {
-        const Chunk chunk = decoder_.decode(body.view());
-        if (chunk.reason != Reason::none) co_return refuse(status_of(chunk.reason));
-        received_ += chunk.data.size();
+        const ChunkedDecoder::Step step = decoder_.decode(body.view());
+        if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
+        received_ += step.data.size();
         if (received_ > connection_.server_.options_.body_limit) co_return refuse(413);
-        chunked_done_ = chunk.done;
-        if (!chunk.data.empty()) {
-          given_ = chunk.consumed;
-          co_return chunk.data;
+        if (step.state == ChunkedDecoder::Step::State::data) {
+          given_ = step.consumed;
+          co_return step.data;
         }
-        body.consume(chunk.consumed);
-        if (chunked_done_) co_return std::string_view{};
+        body.consume(step.consumed);
+        if (step.state == ChunkedDecoder::Step::State::done) {
+          chunked_done_ = true;
+          co_return std::string_view{};
+        }
       } else if (!body.empty()) {
         given_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, body.size()));
         left_ -= given_;
         co_return body.view().substr(0, given_);
       }
       if (std::exchange(wants_continue_, false)) {
-        connection_.work_->output.append("HTTP/1.1 100 Continue\r\n\r\n");
+        connection_.work_->output.append(continue_response);
         if (!co_await connection_.flush()) co_return refuse(400);
       }
       const Instant deadline =
@@ -280,12 +282,19 @@ net::Stream::Write Connection::flush() {
   return stream_.write({parts_, 1}, server_.options_.write_timeout);
 }
 
-void Connection::append_head(const Response& response, const BodyFraming& framing, bool keep) {
-  write_head(work_->output, response, framing,
-             {.version = work_->parser.request().version,
-              .keep_alive = keep,
-              .date = server_.date(),
-              .server = server_.options_.server_name});
+BodyFraming Connection::append_head(const Response& response, std::optional<std::uint64_t> size, bool keep) {
+  const Version version = work_->parser.request().version;
+  const BodyFraming framing = frame_body(response.status, version, size);
+  h1::append_head(work_->output, {.status = response.status,
+                                  .version = version,
+                                  .connection = keep && framing.kind != BodyFraming::Kind::until_close
+                                                    ? ResponseHead::Connection::keep_alive
+                                                    : ResponseHead::Connection::close,
+                                  .framing = framing,
+                                  .date = server_.date(),
+                                  .server = server_.options_.server_name,
+                                  .fields = response.fields.items()});
+  return framing;
 }
 
 bool Connection::append_whole(Response& response, bool head_only, bool keep) {
@@ -299,10 +308,7 @@ bool Connection::append_whole(Response& response, bool head_only, bool keep) {
   }
   const bool bodiless = head_only || has_no_body(response.status);
   if (!bodiless && bytes.size() > copied_body_bytes) return false;
-  const BodyFraming framing = has_no_body(response.status)
-                                  ? BodyFraming{}
-                                  : BodyFraming{.kind = BodyFraming::Kind::length, .length = bytes.size()};
-  append_head(response, framing, keep);
+  append_head(response, bytes.size(), keep);
   if (!bodiless) work_->output.append(bytes);
   report(&work_->parser.request(), response.status, bodiless ? 0 : bytes.size(), false);
   return true;
@@ -312,14 +318,13 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   const Request& request = work_->parser.request();
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
     if (!head_only && !has_no_body(response.status)) co_return co_await send_stream(std::move(response), keep);
-    const auto kind = request.version == Version::http10 ? BodyFraming::Kind::none : BodyFraming::Kind::chunked;
-    append_head(response, {.kind = kind}, keep);
+    append_head(response, std::nullopt, keep);
     report(&request, response.status, 0, false);
     co_return Sent::yes;
   }
 
   const std::uint64_t size = size_of(response.body).value_or(0);
-  append_head(response, {.kind = BodyFraming::Kind::length, .length = size}, keep);
+  append_head(response, size, keep);
   if (head_only || has_no_body(response.status)) {
     report(&request, response.status, 0, false);
     co_return Sent::yes;
@@ -348,9 +353,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
   // To an HTTP/1.0 client the body ends with the connection, so that one closes.
-  const bool chunked = request.version != Version::http10;
-  append_head(response, {.kind = chunked ? BodyFraming::Kind::chunked : BodyFraming::Kind::until_close},
-              keep && chunked);
+  const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
   std::uint64_t sent = 0;
   for (;;) {
     const std::size_t chunk = chunked ? begin_chunk(output) : output.size();
@@ -436,7 +439,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("retry-after", "1");
   const auto& body = std::get<Buffer>(response.body);
-  append_head(response, {.kind = BodyFraming::Kind::length, .length = body.size()}, false);
+  append_head(response, body.size(), false);
   work_->output.append(body.view());
   report(nullptr, status, body.size(), false);
   if (co_await flush()) co_await linger();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/buffer.h"
@@ -52,7 +53,7 @@ class Connection : public core::SlabAllocated {
   [[nodiscard]] Request& present_request();
   // Writes the whole answer to the output, if that needs no waiting and no copying of much.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
-  void append_head(const Response& response, const BodyFraming& framing, bool keep);
+  BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
   core::Task<Sent> send(Response response, bool head_only, bool keep);
   core::Task<Sent> send_stream(Response response, bool keep);
   core::Task<Sent> answer_with_body(const Parsed& parsed);
