@@ -14,10 +14,18 @@ namespace {
 
 // A look-up that takes more of SQLite's instructions than this (well below a millisecond) is left to the pool: an index
 // says what is searched, but not how much is found.
-constexpr int progress_interval = 8'000;
+constexpr int progress_interval = 4'000;
 constexpr int look_up_budget = 1;
 constexpr int unlimited = 1'000'000'000;  // for what is not a look-up
 constexpr std::size_t spare_blocks_max = 64;
+
+// SQLite refuses to bind what is longer than the connection's limit.
+bool fits_the_core(std::span<const Argument> arguments) {
+  for (const Argument& argument : arguments) {
+    if (argument.text && argument.text->size() > sqlite::look_up_max_bytes) [[unlikely]] return false;
+  }
+  return true;
+}
 
 std::unexpected<Error> refuse(Failure failure, std::string message) {
   return std::unexpected(Error{failure, {}, std::move(message)});
@@ -100,7 +108,7 @@ core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Stateme
   if (!found) [[unlikely]]
     return std::unexpected(std::move(found.error()));
   sqlite::Prepared& prepared = **found;
-  if (prepared.plan.on_core) {
+  if (prepared.plan.on_core && fits_the_core(arguments)) {
     auto block = take_block();
     auto outcome = look_up(prepared, statement, arguments, *block);
     if (outcome && *outcome == Outcome::complete) [[likely]] {
