@@ -59,10 +59,20 @@ class TimerWheel {
   static constexpr int slots = 1 << slot_bits;
   static constexpr Duration tick = std::chrono::milliseconds(1);
 
+  static constexpr std::uint16_t firing = levels * slots;  // the list of the tick that is being fired
+
+  struct Found {
+    std::uint64_t tick;  // at which the slot begins
+    int slot;            // -1: none
+  };
+
   void link(Timer& timer);
   void unlink(Timer& timer);
+  [[nodiscard]] Found find() const;  // the occupied slot that begins first
+  void fire(int slot);
+  void cascade(int slot);
 
-  std::array<Timer*, levels * slots> heads_{};
+  std::array<Timer*, levels * slots + 1> heads_{};
   std::array<std::uint64_t, levels> occupied_{};  // a bit a slot
   Instant start_;
   std::uint64_t now_tick_ = 0;  // everything before it has fired

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <coroutine>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "core/mailbox.h"
+
+namespace sluice::core {
+
+// A few threads for work that blocks: scans of SQLite, name look-ups, files that are not in the page cache.
+//
+//   Result<int> rows = co_await pool.run(mailbox, [scan = std::move(scan)]() mutable { return scan.run(); });
+//
+// The work runs on a pool thread; the caller goes on upon its own core, whose mailbox it gives. An error of the pool
+// itself is Errc::limit (the queue was full: at once) or Errc::closed (the pool ended before the work's turn came). A
+// work that returns a Result gives a Result in a Result. An exception that leaves the work ends the program.
+//
+// Destroying the waiting coroutine cancels: queued work leaves the queue; running work finishes, and its result is
+// thrown away on the home core. Neither the work nor its result may own slab memory of another thread.
+class BlockingPool {
+ public:
+  // At most `queue_limit` works wait for a thread; those that run are not counted. Throws when threads can't be
+  // started.
+  BlockingPool(unsigned threads, std::size_t queue_limit);
+  BlockingPool(const BlockingPool&) = delete;
+  BlockingPool& operator=(const BlockingPool&) = delete;
+  // Lets running work finish, and delivers queued work as Errc::closed. Nobody may call run() any more.
+  ~BlockingPool();
+
+  template <class Work>
+  [[nodiscard]] auto run(Mailbox& home, Work work);
+
+  [[nodiscard]] std::size_t queued() const;
+
+ private:
+  struct Queue;
+
+  // Owned twice: by the awaiter, and by the pool until the job is delivered. The last one frees it.
+  struct Job : Letter {
+    using Function = void (*)(Job&) noexcept;
+    Job(Mailbox& home, Function work, Function destroy) : Letter(delivered), work(work), destroy(destroy), home(home) {}
+    static void delivered(Letter& letter) noexcept;
+    void release() noexcept {
+      if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(*this);
+    }
+
+    const Function work;
+    const Function destroy;
+    Mailbox& home;
+    std::shared_ptr<Queue> queue;    // outlives the pool when a job does
+    Job* newer = nullptr;            // in the queue, under its mutex
+    Job* older = nullptr;            // likewise
+    bool is_queued = false;          // likewise
+    std::coroutine_handle<> caller;  // the home core's; null: nobody waits any more
+    std::atomic<int> owners{2};
+  };
+
+  template <class Work>
+  struct JobOf final : Job {
+    using Value = std::invoke_result_t<Work&>;
+    JobOf(Mailbox& mailbox, Work&& given)
+        : Job(
+              mailbox, [](Job& job) noexcept { static_cast<JobOf&>(job).perform(); },
+              [](Job& job) noexcept { delete &static_cast<JobOf&>(job); }),
+          callable(std::move(given)) {}
+    void perform() noexcept {
+      if constexpr (std::is_void_v<Value>) {
+        callable();
+        result.emplace();
+      } else {
+        result.emplace(callable());
+      }
+    }
+    Work callable;
+    std::optional<Result<Value>> result;  // none: the work never ran
+  };
+
+  template <class Work>
+  class Awaiter;
+
+  bool enqueue(Job& job);
+  static void abandon(Job& job) noexcept;
+  static void serve(Queue& queue) noexcept;
+  void end() noexcept;
+
+  std::shared_ptr<Queue> queue_;
+  std::vector<std::thread> threads_;
+};
+
+template <class Work>
+class BlockingPool::Awaiter {
+ public:
+  using Value = typename JobOf<Work>::Value;
+
+  Awaiter(BlockingPool& pool, Mailbox& home, Work&& work) : pool_(pool), job_(new JobOf<Work>(home, std::move(work))) {}
+  Awaiter(const Awaiter&) = delete;
+  Awaiter& operator=(const Awaiter&) = delete;
+  ~Awaiter() {
+    if (!posted_) {
+      delete job_;
+    } else if (job_->caller) {
+      abandon(*job_);
+    } else {
+      job_->release();
+    }
+  }
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> caller) {
+    job_->caller = caller;
+    posted_ = pool_.enqueue(*job_);
+    return posted_;
+  }
+  Result<Value> await_resume() {
+    if (!posted_) return fail(Errc::limit);
+    if (!job_->result) return fail(Errc::closed);
+    return std::move(*job_->result);
+  }
+
+ private:
+  BlockingPool& pool_;
+  JobOf<Work>* job_;
+  bool posted_ = false;
+};
+
+template <class Work>
+auto BlockingPool::run(Mailbox& home, Work work) {
+  return Awaiter<Work>(*this, home, std::move(work));
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,50 @@
+#include "core/slab.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+namespace sluice::core {
+namespace {
+
+TEST(Slab, BlocksOfAllSizesDoNotOverlap) {
+  struct Block {
+    unsigned char* bytes;
+    std::size_t size;
+    unsigned char mark;
+  };
+  std::vector<Block> blocks;
+  for (std::size_t size = 1; size <= slab_max_bytes + 100; size += 37) {
+    const auto mark = static_cast<unsigned char>(size * 7);
+    auto* bytes = static_cast<unsigned char*>(slab_allocate(size));
+    std::memset(bytes, mark, size);
+    blocks.push_back({bytes, size, mark});
+  }
+  for (const Block& block : blocks) {
+    for (std::size_t i = 0; i < block.size; ++i) ASSERT_EQ(block.bytes[i], block.mark);
+    slab_free(block.bytes, block.size);
+  }
+}
+
+TEST(Slab, AWarmSizeNeedsNoNewMemory) {
+  std::set<void*> first;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(slab_allocate(300));
+  for (void* block : blocks) {
+    first.insert(block);
+    slab_free(block, 300);
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__clang__) || (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+  for (int i = 0; i < 100; ++i) {
+    void* block = slab_allocate(310);  // the same class
+    EXPECT_TRUE(first.contains(block));
+  }
+#endif
+#endif
+}
+
+}  // namespace
+}  // namespace sluice::core

@@ -1,0 +1,312 @@
+#include "http/message.h"
+
+#include <charconv>
+#include <type_traits>
+
+namespace sluice::http {
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+// The inside of a JSON string. Bytes above 0x7F pass as they are: the text is UTF-8 already.
+void append_json_escaped(Buffer& out, std::string_view text) {
+  static constexpr char hex[] = "0123456789abcdef";
+  for (char c : text) {
+    switch (c) {
+      case '"':
+        out.append("\\\"");
+        break;
+      case '\\':
+        out.append("\\\\");
+        break;
+      case '\b':
+        out.append("\\b");
+        break;
+      case '\f':
+        out.append("\\f");
+        break;
+      case '\n':
+        out.append("\\n");
+        break;
+      case '\r':
+        out.append("\\r");
+        break;
+      case '\t':
+        out.append("\\t");
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          const char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 0xF]};
+          out.append({escape, sizeof escape});
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+}
+
+}  // namespace
+
+// Methods are case-sensitive (RFC 9110, 9.1).
+Method parse_method(std::string_view text) {
+  switch (text.size()) {
+    case 3:
+      if (text == "GET") return Method::get;
+      if (text == "PUT") return Method::put;
+      break;
+    case 4:
+      if (text == "HEAD") return Method::head;
+      if (text == "POST") return Method::post;
+      break;
+    case 5:
+      if (text == "PATCH") return Method::patch;
+      if (text == "TRACE") return Method::trace;
+      break;
+    case 6:
+      if (text == "DELETE") return Method::delete_;
+      break;
+    case 7:
+      if (text == "OPTIONS") return Method::options;
+      if (text == "CONNECT") return Method::connect;
+      break;
+    default:
+      break;
+  }
+  return Method::other;
+}
+
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::get:
+      return "GET";
+    case Method::head:
+      return "HEAD";
+    case Method::post:
+      return "POST";
+    case Method::put:
+      return "PUT";
+    case Method::delete_:
+      return "DELETE";
+    case Method::patch:
+      return "PATCH";
+    case Method::options:
+      return "OPTIONS";
+    case Method::connect:
+      return "CONNECT";
+    case Method::trace:
+      return "TRACE";
+    case Method::other:
+      break;
+  }
+  return {};
+}
+
+// The IANA registry of HTTP status codes; 306 and 418 are registered as unused and have no phrase.
+std::string_view reason_phrase(int status) {
+  switch (status) {
+    case 100:
+      return "Continue";
+    case 101:
+      return "Switching Protocols";
+    case 102:
+      return "Processing";
+    case 103:
+      return "Early Hints";
+    case 104:
+      return "Upload Resumption Supported";
+    case 200:
+      return "OK";
+    case 201:
+      return "Created";
+    case 202:
+      return "Accepted";
+    case 203:
+      return "Non-Authoritative Information";
+    case 204:
+      return "No Content";
+    case 205:
+      return "Reset Content";
+    case 206:
+      return "Partial Content";
+    case 207:
+      return "Multi-Status";
+    case 208:
+      return "Already Reported";
+    case 226:
+      return "IM Used";
+    case 300:
+      return "Multiple Choices";
+    case 301:
+      return "Moved Permanently";
+    case 302:
+      return "Found";
+    case 303:
+      return "See Other";
+    case 304:
+      return "Not Modified";
+    case 305:
+      return "Use Proxy";
+    case 307:
+      return "Temporary Redirect";
+    case 308:
+      return "Permanent Redirect";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 402:
+      return "Payment Required";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 406:
+      return "Not Acceptable";
+    case 407:
+      return "Proxy Authentication Required";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 411:
+      return "Length Required";
+    case 412:
+      return "Precondition Failed";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 415:
+      return "Unsupported Media Type";
+    case 416:
+      return "Range Not Satisfiable";
+    case 417:
+      return "Expectation Failed";
+    case 421:
+      return "Misdirected Request";
+    case 422:
+      return "Unprocessable Content";
+    case 423:
+      return "Locked";
+    case 424:
+      return "Failed Dependency";
+    case 425:
+      return "Too Early";
+    case 426:
+      return "Upgrade Required";
+    case 428:
+      return "Precondition Required";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 451:
+      return "Unavailable For Legal Reasons";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    case 506:
+      return "Variant Also Negotiates";
+    case 507:
+      return "Insufficient Storage";
+    case 508:
+      return "Loop Detected";
+    case 510:
+      return "Not Extended";
+    case 511:
+      return "Network Authentication Required";
+    default:
+      return {};
+  }
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && lower(a[i]) != lower(b[i])) return false;
+  }
+  return true;
+}
+
+std::string_view Request::field(std::string_view name) const {
+  for (const Field& field : fields) {
+    if (same_name(field.name, name)) return field.value;
+  }
+  return {};
+}
+
+bool Request::has_field(std::string_view name) const {
+  for (const Field& field : fields) {
+    if (same_name(field.name, name)) return true;
+  }
+  return false;
+}
+
+std::optional<std::uint64_t> size_of(const Body& body) {
+  return std::visit(
+      [](const auto& part) -> std::optional<std::uint64_t> {
+        using Part = std::remove_cvref_t<decltype(part)>;
+        if constexpr (std::is_same_v<Part, std::monostate>) {
+          return 0;
+        } else if constexpr (std::is_same_v<Part, Buffer>) {
+          return part.size();
+        } else if constexpr (std::is_same_v<Part, SharedBytes>) {
+          return part.bytes.size();
+        } else if constexpr (std::is_same_v<Part, FileRange>) {
+          return part.size;
+        } else {
+          return std::nullopt;
+        }
+      },
+      body);
+}
+
+void FieldList::add_owned(std::string_view name, std::string value) {
+  // On the heap one by one, so that the view stays good when the list or the vector moves.
+  add(name, *owned_.emplace_back(std::make_unique<std::string>(std::move(value))));
+}
+
+std::string_view FieldList::get(std::string_view name) const {
+  for (const Field& field : items()) {
+    if (same_name(field.name, name)) return field.value;
+  }
+  return {};
+}
+
+Response problem(int status, std::string_view detail) {
+  Buffer body(128 + detail.size());
+  body.append(R"({"type":"about:blank","title":")");
+  append_json_escaped(body, reason_phrase(status));
+  body.append(R"(","status":)");
+  char digits[12];
+  const auto end = std::to_chars(digits, digits + sizeof digits, status).ptr;
+  body.append({digits, static_cast<std::size_t>(end - digits)});
+  if (!detail.empty()) {
+    body.append(R"(,"detail":")");
+    append_json_escaped(body, detail);
+    body.push_back('"');
+  }
+  body.push_back('}');
+
+  Response response;
+  response.status = status;
+  response.fields.add("Content-Type", "application/problem+json");
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,123 @@
+#include "net/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice::net {
+namespace {
+
+using core::Task;
+using core::TaskGroup;
+
+class StreamTest : public testing::Test {
+ public:
+  void SetUp() override {
+    ASSERT_TRUE(reactor->listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
+    address = *reactor->local_address(listener);
+  }
+  void TearDown() override { reactor->close(listener); }
+
+  void run_until(const bool& done) {
+    for (int turns = 0; !done && turns < 100000; ++turns) reactor->turn(reactor->now() + 10ms);
+    ASSERT_TRUE(done) << "the loop did not finish";
+  }
+  Task<void> accept_one(Stream& into) {
+    for (;;) {
+      auto accepted = reactor->accept(listener, into.handle(), nullptr);
+      EXPECT_TRUE(accepted);
+      if (!accepted || *accepted) co_return;
+      Listening waiting(*reactor, listener);
+      co_await waiting;
+    }
+  }
+  struct Listening : Operation<Listening> {
+    Listening(core::Reactor& reactor, core::Handle& listener) : Operation(reactor, listener, listener.reader) {}
+    bool attempt() noexcept { return handle_.may_read; }
+    void time_out() noexcept {}
+    Instant deadline() const noexcept { return never; }
+    void await_resume() noexcept {}
+  };
+
+  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  core::Handle listener;
+  core::Address address;
+  TaskGroup tasks;
+};
+
+TEST_F(StreamTest, MegabytesArriveWholeThroughSmallReads) {
+  bool done = false;
+  const std::string sent(3'000'000, 'x');
+  std::size_t received = 0;
+  tasks.spawn([](StreamTest& test, const std::string& bytes) -> Task<void> {
+    Stream server(*test.reactor);
+    co_await test.accept_one(server);
+    iovec parts[2] = {{const_cast<char*>(bytes.data()), 1000}, {const_cast<char*>(bytes.data()), bytes.size()}};
+    EXPECT_TRUE(co_await server.write(parts, 5s));
+  }(*this, sent));
+  tasks.spawn([](StreamTest& test, std::size_t& count, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    Buffer buffer;
+    for (;;) {
+      auto got = co_await client.read(buffer, 7001, test.reactor->now() + 5s);
+      EXPECT_TRUE(got);
+      if (!got || *got == 0) break;
+      EXPECT_LE(*got, 7001u);
+      count += buffer.size();
+      buffer.clear();
+    }
+    finished = true;
+  }(*this, received, done));
+  run_until(done);
+  EXPECT_EQ(received, sent.size() + 1000);
+}
+
+TEST_F(StreamTest, AReadEndsAtItsDeadlineAndCanBeCancelled) {
+  bool done = false;
+  tasks.spawn([](StreamTest& test, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    Buffer buffer;
+    auto got = co_await client.read(buffer, 100, test.reactor->now() + 20ms);
+    EXPECT_EQ(got, fail(Errc::timed_out));
+    EXPECT_EQ(buffer.capacity(), 0u) << "waiting must cost no memory";
+    finished = true;
+    co_await client.read(buffer, 100, never);  // destroyed with the group
+    ADD_FAILURE() << "nothing can arrive";
+  }(*this, done));
+  run_until(done);
+  EXPECT_EQ(tasks.size(), 1u);
+  tasks.cancel();
+}
+
+TEST_F(StreamTest, ConnectingToNobodyFails) {
+  bool done = false;
+  reactor->close(listener);
+  tasks.spawn([](StreamTest& test, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    auto connected = co_await client.connect(test.address, test.reactor->now() + 5s);
+    EXPECT_EQ(connected, fail(Errc::system, ECONNREFUSED));
+    finished = true;
+  }(*this, done));
+  run_until(done);
+}
+
+TEST_F(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
+  bool done = false;
+  Stream silent(*reactor);
+  const std::string bytes(64'000'000, 'x');
+  tasks.spawn([](StreamTest& test, Stream& server) -> Task<void> { co_await test.accept_one(server); }(*this, silent));
+  tasks.spawn([](StreamTest& test, const std::string& data, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    iovec part{const_cast<char*>(data.data()), data.size()};
+    EXPECT_EQ(co_await client.write({&part, 1}, 30ms), Result<void>(fail(Errc::timed_out)));
+    finished = true;
+  }(*this, bytes, done));
+  run_until(done);
+}
+
+}  // namespace
+}  // namespace sluice::net
