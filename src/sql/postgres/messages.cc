@@ -262,9 +262,12 @@ void write_bind(Buffer& out, std::string_view statement, std::uint16_t count, st
   append_u16(out, 0);  // no result format codes: all text
 }
 
-void append_parameter(Buffer& out, std::optional<std::string_view> value) {
-  append_u32(out, value ? static_cast<std::uint32_t>(value->size()) : 0xffffffffU);
-  if (value) out.append(*value);
+char* put_parameter(char* at, std::optional<std::string_view> value) {
+  const std::uint32_t size = __builtin_bswap32(value ? static_cast<std::uint32_t>(value->size()) : 0xffffffffU);
+  std::memcpy(at, &size, sizeof size);
+  at += sizeof size;
+  if (value && !value->empty()) std::memcpy(at, value->data(), value->size());
+  return value ? at + value->size() : at;
 }
 
 void write_execute(Buffer& out, std::uint32_t row_limit) {

@@ -148,11 +148,10 @@ void write_query(Buffer& out, std::string_view sql);
 void write_parse(Buffer& out, std::string_view name, std::string_view sql);
 void write_describe_statement(Buffer& out, std::string_view name);
 void write_close_statement(Buffer& out, std::string_view name);
-// Binds the unnamed portal; everything goes and comes as text. `parameters` is what append_parameter() made, for
-// `count` of them.
+// Binds the unnamed portal; everything goes and comes as text. `parameters` is what put_parameter() made, `count` times.
 void write_bind(Buffer& out, std::string_view statement, std::uint16_t count, std::string_view parameters);
-// One parameter's value as Bind carries it.
-void append_parameter(Buffer& out, std::optional<std::string_view> value);
+// One parameter's value as Bind carries it, in 4 bytes and those of the text; nothing is NULL. Gives where it ends.
+char* put_parameter(char* at, std::optional<std::string_view> value);
 // Executes the unnamed portal; 0 rows: all of them.
 void write_execute(Buffer& out, std::uint32_t row_limit);
 void write_sync(Buffer& out);
