@@ -354,7 +354,8 @@ Parsed RequestParser::parse(std::string_view received) {
           if (long_enough) return refuse(Reason::target_too_long);
           return pause(Phase::target, offset(p), line, at_limit);
         }
-        if (*p == ' ') break;
+        if (*p == ' ') [[likely]]
+          break;
         if (*p == '?') {
           ++p;
           if (at_.query_begin == 0) at_.query_begin = offset(p);
@@ -649,6 +650,7 @@ Reason RequestParser::add_transfer_encoding(std::string_view value) {
 }
 
 void RequestParser::add_connection(std::string_view value) {
+  if (value.size() == 10 && is_name(value.data(), "keep-alive")) return see(Seen::keep_alive_option);
   for_each_element(value, [this](std::string_view option) {
     if (same_name(option, "close")) {
       see(Seen::close);
