@@ -80,7 +80,7 @@ params.id = "int"
 params.b = { type = "real", default = 1.5 }
 params.a = { required = true }
 [[files]]
-path = "/static/"
+path = "/static//"
 root = "public"
 index = []
 cache_control = "max-age=60"
