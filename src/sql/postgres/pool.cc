@@ -133,7 +133,7 @@ bool Pool::place_conversation(Query& query) {
     query.place(*connection);
     return true;
   }
-  open_more(Connection::Role::exclusive);
+  open_more(Connection::Role::shared);
   return false;
 }
 
