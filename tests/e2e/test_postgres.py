@@ -48,7 +48,7 @@ path = "/day/{{day}}"
 get = "SELECT cast(:day AS date) AS day"
 [[endpoint]]
 path = "/endless"
-get = "SELECT n, repeat('x', 1000) FROM generate_series(1, 1000000000) n"
+get = "SELECT generate_series(1, 1000000000) AS n, repeat('x', 1000) AS text"
 '''
 
 
