@@ -263,8 +263,8 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
 
 http::Response Endpoint::head_of_answer(const Wish& wish) const {
   http::Response response;
-  response.fields.add("Content-Type", sql::media_type(wish.format));
-  if (wish.negotiated) response.fields.add("Vary", "Accept");
+  response.fields.add_trusted("Content-Type", sql::media_type(wish.format));
+  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
   return response;
 }
@@ -300,7 +300,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
   }
   auto rows = std::make_unique<RowsBody>(plan_, wish.format, std::move(cursor));
   rows->take_first(*first);
-  if (wish.trailers) response.fields.add("Trailer", "Row-Count");
+  if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));
   return response;
 }

@@ -264,9 +264,9 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
 
 http::Response StaticFiles::answer(const http::Request& request, const std::shared_ptr<const File>& file) const {
   http::Response response;
-  response.fields.add("Content-Type", file->type);
-  response.fields.add("ETag", file->tag);
-  response.fields.add("Last-Modified", file->modified);
+  response.fields.add_trusted("Content-Type", file->type);
+  response.fields.add_trusted("ETag", file->tag);
+  response.fields.add_trusted("Last-Modified", file->modified);
   if (!cache_control_.empty()) response.fields.add("Cache-Control", cache_control_);
   if (const std::string_view known = request.field("if-none-match"); !known.empty()) {
     if (lists_tag(known, file->tag)) response.status = 304;

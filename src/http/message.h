@@ -106,18 +106,27 @@ class FieldList {
     SLUICE_ASSERT(size_ < capacity);
     items_[size_++] = {name, value};
   }
+  // For a name and a value that cannot hold what a peer sent, and are not for the connection to write (Content-Length
+  // and the like): they go out without being looked at again.
+  void add_trusted(std::string_view name, std::string_view value) {
+    trusted_ |= 1u << size_;
+    add(name, value);
+  }
   // Copies the value.
   void add_owned(std::string_view name, std::string value);
   [[nodiscard]] std::span<const Field> items() const { return {items_.data(), size_}; }
+  [[nodiscard]] std::uint32_t trusted() const { return trusted_; }  // a bit an item
   [[nodiscard]] std::string_view get(std::string_view name) const;
 
   FieldList() {}  // leaves the items as they are: only those below size_ are ever read
-  FieldList(FieldList&& other) noexcept : size_(other.size_), owned_(std::move(other.owned_)) {
+  FieldList(FieldList&& other) noexcept
+      : size_(other.size_), trusted_(other.trusted_), owned_(std::move(other.owned_)) {
     for (std::size_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
     other.size_ = 0;
   }
   FieldList& operator=(FieldList&& other) noexcept {
     size_ = other.size_;
+    trusted_ = other.trusted_;
     owned_ = std::move(other.owned_);
     for (std::size_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
     other.size_ = 0;
@@ -128,7 +137,8 @@ class FieldList {
   union {
     std::array<Field, capacity> items_;
   };
-  std::size_t size_ = 0;
+  std::uint32_t size_ = 0;
+  std::uint32_t trusted_ = 0;
   std::vector<std::unique_ptr<std::string>> owned_;
 };
 

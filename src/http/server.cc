@@ -22,7 +22,9 @@ struct Server::Listener {
 struct Server::Shared {
   h1::DateCache date;
   Instant date_turn = never;
+  std::int64_t second = -1;
   std::string_view date_text;
+  Buffer common;  // the Date and Server fields
 };
 
 Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
@@ -124,9 +126,21 @@ void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
 std::string_view Server::date() {
   if (shared_->date_turn != reactor_.now()) {
     shared_->date_turn = reactor_.now();
-    shared_->date_text = shared_->date.at(reactor_.wall_clock_ns());
+    const std::int64_t wall_clock = reactor_.wall_clock_ns();
+    if (const std::int64_t second = wall_clock / 1'000'000'000; second != shared_->second) {
+      shared_->second = second;
+      shared_->date_text = shared_->date.at(wall_clock);
+      shared_->common.clear();
+      h1::append_field(shared_->common, "Date", shared_->date_text);
+      if (!options_.server_name.empty()) h1::append_field(shared_->common, "Server", options_.server_name);
+    }
   }
   return shared_->date_text;
+}
+
+std::string_view Server::common_fields() {
+  (void)date();
+  return shared_->common.view();
 }
 
 }  // namespace sluice::http

@@ -83,6 +83,7 @@ class Server {
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
+  std::string_view common_fields();
 
   core::Reactor& reactor_;
   Handler& handler_;

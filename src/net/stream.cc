@@ -4,32 +4,15 @@
 
 namespace sluice::net {
 
-void Stream::Wait::await_suspend(std::coroutine_handle<> caller) noexcept {
-  SLUICE_ASSERT(place() == nullptr);
-  caller_ = caller;
-  place() = this;
-  linked_ = true;
-  stream_.reactor_.timers().schedule(timer_, deadline_);
-}
-
-void Stream::Wait::ready(core::Waiter& waiter) noexcept { static_cast<Wait&>(waiter).finish(); }
-
-void Stream::Wait::expired(core::Timer& timer) noexcept {
-  Wait& self = static_cast<Deadline&>(timer).owner;
-  self.result_ = fail(Errc::timed_out);
-  self.finish();
-}
-
-void Stream::Wait::cancel() noexcept {
-  if (!linked_) return;
-  result_ = fail(Errc::closed);
-  finish();
-}
-
-void Stream::Wait::finish() noexcept {
-  unlink();
-  stream_.reactor_.timers().cancel(timer_);
-  caller_.resume();
+void Deadline::fired(core::Timer& timer) noexcept {
+  auto& self = static_cast<Deadline&>(timer);
+  Client* const client = self.client_;
+  if (client == nullptr) return;
+  if (client->until_ > self.reactor_.now()) {
+    self.reactor_.timers().schedule(self, client->until_);
+    return;
+  }
+  client->expired_(*client);
 }
 
 bool Stream::Read::attempt() noexcept {

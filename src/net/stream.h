@@ -14,6 +14,37 @@
 
 namespace sluice::net {
 
+// The deadline of whatever waits in one direction of a stream. The timer is left armed when a wait ends, and asks when it
+// fires whom it is for: so a busy connection reschedules it once in a while and not at every wait.
+class Deadline : core::Timer {
+ public:
+  class Client {
+   public:
+    using Callback = void (*)(Client&) noexcept;
+    explicit Client(Callback expired) : expired_(expired) {}
+
+   private:
+    friend class Deadline;
+    Callback expired_;
+    Instant until_ = never;
+  };
+
+  explicit Deadline(core::Reactor& reactor) : Timer(&Deadline::fired), reactor_(reactor) {}
+
+  void start(Client& client, Instant until) {
+    client_ = &client;
+    client.until_ = until;
+    if (!armed() || when() > until) [[unlikely]] reactor_.timers().schedule(*this, until);
+  }
+  void stop() { client_ = nullptr; }
+
+ private:
+  static void fired(core::Timer& timer) noexcept;
+
+  core::Reactor& reactor_;
+  Client* client_ = nullptr;
+};
+
 // A connected socket of one core: bytes in, bytes out. Its operations are awaited, tried before they wait, bounded by a
 // deadline, and cancelled by destroying the coroutine that awaits them. At most one read and one write wait at a time.
 // It must not move while it is open.
@@ -24,7 +55,7 @@ class Stream {
   class Write;
   class SendFile;
 
-  explicit Stream(core::Reactor& reactor) : reactor_(reactor) {}
+  explicit Stream(core::Reactor& reactor) : reactor_(reactor), read_deadline_(reactor), write_deadline_(reactor) {}
   Stream(const Stream&) = delete;
   ~Stream() { close(); }
 
@@ -49,56 +80,17 @@ class Stream {
  private:
   core::Reactor& reactor_;
   core::Handle handle_;
-};
-
-// Waits for one direction of a stream, until a deadline.
-class [[nodiscard]] Stream::Wait : core::Waiter {
- public:
-  enum class Direction : bool { read, write };
-  Wait(Stream& stream, Direction direction, Instant deadline)
-      : Waiter(&Wait::ready), stream_(stream), direction_(direction), deadline_(deadline), timer_(&Wait::expired, *this) {}
-  ~Wait() { unlink(); }
-
-  bool await_ready() const noexcept {
-    return direction_ == Direction::read ? stream_.handle_.may_read : stream_.handle_.may_write;
-  }
-  void await_suspend(std::coroutine_handle<> caller) noexcept;
-  Result<void> await_resume() const noexcept { return result_; }
-  // Ends the wait with Errc::closed, if it is on; resumes the waiting coroutine.
-  void cancel() noexcept;
-
- private:
-  struct Deadline : core::Timer {
-    Deadline(Callback fire, Wait& owner) : Timer(fire), owner(owner) {}
-    Wait& owner;
-  };
-  static void ready(core::Waiter& waiter) noexcept;
-  static void expired(core::Timer& timer) noexcept;
-  core::Waiter*& place() { return direction_ == Direction::read ? stream_.handle_.reader : stream_.handle_.writer; }
-  void unlink() noexcept {
-    if (linked_) {
-      place() = nullptr;
-      linked_ = false;
-    }
-  }
-  void finish() noexcept;
-
-  Stream& stream_;
-  Direction direction_;
-  bool linked_ = false;
-  Result<void> result_;
-  Instant deadline_;
-  Deadline timer_;
-  std::coroutine_handle<> caller_;
+  Deadline read_deadline_;
+  Deadline write_deadline_;
 };
 
 // One operation that is tried, waits where it would block, and is tried again inside the reactor's dispatch, so that
 // the coroutine resumes only with a result. `Self` says in attempt() what is tried: true when there is a result.
 template <class Self>
-class [[nodiscard]] Operation : public core::Waiter {
+class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
  public:
-  Operation(core::Reactor& reactor, core::Handle& handle, core::Waiter*& place)
-      : Waiter(&Operation::ready), reactor_(reactor), handle_(handle), place_(place), timer_(&Operation::expired, *this) {}
+  Operation(core::Handle& handle, core::Waiter*& place, Deadline& deadline)
+      : Waiter(&Operation::ready), Client(&Operation::expired), handle_(handle), place_(place), deadline_(deadline) {}
   ~Operation() { unlink(); }
 
   bool await_ready() noexcept { return static_cast<Self*>(this)->attempt(); }
@@ -107,77 +99,105 @@ class [[nodiscard]] Operation : public core::Waiter {
     caller_ = caller;
     place_ = this;
     linked_ = true;
-    reactor_.timers().schedule(timer_, static_cast<Self*>(this)->deadline());
+    deadline_.start(*this, static_cast<Self*>(this)->until());
   }
 
  protected:
-  core::Reactor& reactor_;
+  [[nodiscard]] bool waiting() const { return linked_; }
+  void finish() noexcept {
+    unlink();
+    caller_.resume();
+  }
   core::Handle& handle_;
 
  private:
-  struct Deadline : core::Timer {
-    Deadline(Callback fire, Operation& owner) : Timer(fire), owner(owner) {}
-    Operation& owner;
-  };
   static void ready(core::Waiter& waiter) noexcept {
     auto& self = static_cast<Operation&>(waiter);
-    if (!static_cast<Self&>(self).attempt()) {
-      self.reactor_.timers().schedule(self.timer_, static_cast<Self&>(self).deadline());
-      return;
-    }
-    self.finish();
+    if (static_cast<Self&>(self).attempt()) return self.finish();
+    self.deadline_.start(self, static_cast<Self&>(self).until());
   }
-  static void expired(core::Timer& timer) noexcept {
-    auto& self = static_cast<Deadline&>(timer).owner;
+  static void expired(Deadline::Client& client) noexcept {
+    auto& self = static_cast<Operation&>(client);
     static_cast<Self&>(self).time_out();
     self.finish();
   }
   void unlink() noexcept {
-    if (linked_) {
-      place_ = nullptr;
-      linked_ = false;
-    }
-  }
-  void finish() noexcept {
-    unlink();
-    reactor_.timers().cancel(timer_);
-    caller_.resume();
+    if (!linked_) return;
+    place_ = nullptr;
+    linked_ = false;
+    deadline_.stop();
   }
 
   core::Waiter*& place_;
+  Deadline& deadline_;
   bool linked_ = false;
-  Deadline timer_;
   std::coroutine_handle<> caller_;
+};
+
+// Waits for one direction of a stream, until a deadline.
+class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
+ public:
+  enum class Direction : bool { read, write };
+  Wait(Stream& stream, Direction direction, Instant until)
+      : Operation(stream.handle_, direction == Direction::read ? stream.handle_.reader : stream.handle_.writer,
+                  direction == Direction::read ? stream.read_deadline_ : stream.write_deadline_),
+        direction_(direction),
+        until_(until) {}
+
+  bool attempt() const noexcept { return direction_ == Direction::read ? handle_.may_read : handle_.may_write; }
+  void time_out() noexcept { result_ = fail(Errc::timed_out); }
+  [[nodiscard]] Instant until() const noexcept { return until_; }
+  Result<void> await_resume() const noexcept { return result_; }
+  // Ends the wait with Errc::closed, if it is on; resumes the waiting coroutine.
+  void cancel() noexcept {
+    if (!waiting()) return;
+    result_ = fail(Errc::closed);
+    finish();
+  }
+
+ private:
+  Direction direction_;
+  Instant until_;
+  Result<void> result_;
 };
 
 class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
  public:
-  Read(Stream& stream, Buffer& into, std::size_t most, Instant deadline)
-      : Operation(stream.reactor_, stream.handle_, stream.handle_.reader), into_(into), most_(most), deadline_(deadline) {}
+  Read(Stream& stream, Buffer& into, std::size_t most, Instant until)
+      : Operation(stream.handle_, stream.handle_.reader, stream.read_deadline_),
+        reactor_(stream.reactor_),
+        into_(into),
+        most_(most),
+        until_(until) {}
 
   bool attempt() noexcept;
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant deadline() const noexcept { return deadline_; }
+  [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<std::size_t> await_resume() const noexcept { return result_; }
 
  private:
+  core::Reactor& reactor_;
   Buffer& into_;
   std::size_t most_;
-  Instant deadline_;
+  Instant until_;
   Result<std::size_t> result_ = 0;
 };
 
 class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
  public:
   Write(Stream& stream, std::span<iovec> parts, Duration progress)
-      : Operation(stream.reactor_, stream.handle_, stream.handle_.writer), parts_(parts), progress_(progress) {}
+      : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
+        reactor_(stream.reactor_),
+        parts_(parts),
+        progress_(progress) {}
 
   bool attempt() noexcept;
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant deadline() const noexcept { return reactor_.now() + progress_; }
+  [[nodiscard]] Instant until() const noexcept { return reactor_.now() + progress_; }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
+  core::Reactor& reactor_;
   std::span<iovec> parts_;
   Duration progress_;
   Result<void> result_;
@@ -186,7 +206,8 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
 class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
  public:
   SendFile(Stream& stream, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
-      : Operation(stream.reactor_, stream.handle_, stream.handle_.writer),
+      : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
+        reactor_(stream.reactor_),
         file_(file),
         offset_(offset),
         size_(size),
@@ -194,10 +215,11 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
 
   bool attempt() noexcept;
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant deadline() const noexcept { return reactor_.now() + progress_; }
+  [[nodiscard]] Instant until() const noexcept { return reactor_.now() + progress_; }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
+  core::Reactor& reactor_;
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;

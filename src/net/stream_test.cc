@@ -28,15 +28,16 @@ class StreamTest : public testing::Test {
       auto accepted = reactor->accept(listener, into.handle(), nullptr);
       EXPECT_TRUE(accepted);
       if (!accepted || *accepted) co_return;
-      Listening waiting(*reactor, listener);
+      Deadline forever(*reactor);
+      Listening waiting(listener, forever);
       co_await waiting;
     }
   }
   struct Listening : Operation<Listening> {
-    Listening(core::Reactor& reactor, core::Handle& listener) : Operation(reactor, listener, listener.reader) {}
+    Listening(core::Handle& handle, Deadline& forever) : Operation(handle, handle.reader, forever) {}
     bool attempt() noexcept { return handle_.may_read; }
     void time_out() noexcept {}
-    Instant deadline() const noexcept { return never; }
+    Instant until() const noexcept { return never; }
     void await_resume() noexcept {}
   };
 

@@ -227,13 +227,13 @@ core::Task<void> Connection::run() {
       co_return;
     }
 
-    if (server_.observer_ != nullptr) began_ = reactor.clock();
+    began_ = reactor.now();
     Request& request = present_request();
     if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
       core::Async<Response> answer = server_.handler_.handle(request);
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
-        Response response = answer.take();
+        Response& response = answer.get();
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
@@ -293,7 +293,9 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .framing = framing,
                                   .date = server_.date(),
                                   .server = server_.options_.server_name,
-                                  .fields = response.fields.items()});
+                                  .fields = response.fields.items(),
+                                  .trusted = response.fields.trusted(),
+                                  .common = server_.common_fields()});
   return framing;
 }
 

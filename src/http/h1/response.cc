@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/copy.h"
 #include "http/h1/scan.h"
 
 namespace sluice::http::h1 {
@@ -49,10 +50,7 @@ std::string_view prebuilt_status_line(int status) {
   }
 }
 
-char* put(char* at, std::string_view text) {
-  if (!text.empty()) std::memcpy(at, text.data(), text.size());  // an empty view may have no address
-  return at + text.size();
-}
+char* put(char* at, std::string_view text) { return copy_short(at, text); }
 
 bool is_valid(std::string_view name, std::string_view value) {
   const char* const end = value.data() + value.size();
@@ -129,7 +127,7 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
   const int status = head.status >= 100 && head.status <= 999 ? head.status : 500;
 
   // Everything that can be written is counted first, then written without asking again.
-  std::size_t bound = 256 + head.date.size() + head.server.size();
+  std::size_t bound = 256 + head.date.size() + head.server.size() + head.common.size();
   for (const Field& field : head.fields) bound += field.name.size() + field.value.size() + 4;
   char* const begin = out.reserve(bound);
   char* at = begin;
@@ -147,18 +145,30 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
   std::size_t left_out = 0;
   bool has_date = head.date.empty();
   bool has_server = head.server.empty();
+  bool replaced = head.common.empty();
+  std::uint32_t trusted = head.trusted;
   for (const auto& [name, value] : head.fields) {
+    const bool known = (trusted & 1) != 0;
+    trusted >>= 1;
+    if (known) [[likely]] {
+      at = put_field(at, name, value);
+      continue;
+    }
     if (!is_valid(name, value)) [[unlikely]] {
       ++left_out;
       continue;
     }
     if (is_framing(name)) continue;
-    if (name.size() == 4 && same_name(name, "date")) has_date = true;
-    if (name.size() == 6 && same_name(name, "server")) has_server = true;
+    if (name.size() == 4 && same_name(name, "date")) has_date = replaced = true;
+    if (name.size() == 6 && same_name(name, "server")) has_server = replaced = true;
     at = put_field(at, name, value);
   }
-  if (!has_date) at = put_field(at, "Date", head.date);
-  if (!has_server) at = put_field(at, "Server", head.server);
+  if (!replaced) [[likely]] {
+    at = put(at, head.common);
+  } else {
+    if (!has_date) at = put_field(at, "Date", head.date);
+    if (!has_server) at = put_field(at, "Server", head.server);
+  }
 
   using Kind = BodyFraming::Kind;
   if (!has_no_body(status)) {
