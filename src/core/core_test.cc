@@ -131,7 +131,7 @@ TEST(Cores, mesh_stress_with_an_end_in_the_middle) {
     std::atomic<std::uint64_t> ran = 0;
     std::atomic<std::uint64_t> answers = 0;
     std::atomic<std::uint64_t> wrong = 0;
-    constexpr unsigned count = 3;
+    static constexpr unsigned count = 3;
     {
       Cores cores({.count = count, .ring_capacity = 4});
       cores.start([&](Core& core) {

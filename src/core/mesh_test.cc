@@ -283,5 +283,80 @@ TEST(Mesh, a_sleeping_core_is_woken_and_an_awake_one_does_not_fall_asleep) {
   EXPECT_EQ(ran, 20);
 }
 
+// A reactor without sockets that counts what wakes it.
+class CountingReactor final : public Reactor {
+ public:
+  CountingReactor() : Reactor(Instant{}) {}
+  int wakes = 0;
+
+  std::int64_t wall_clock_ns() const override { return 0; }
+  Result<void> listen(Handle&, const Address&, const ListenOptions&) override { return fail(Errc::system, ENOSYS); }
+  Result<bool> accept(Handle&, Handle&, Address*) override { return fail(Errc::system, ENOSYS); }
+  Result<bool> connect(Handle&, const Address&) override { return fail(Errc::system, ENOSYS); }
+  Result<void> connect_result(Handle&) override { return fail(Errc::system, ENOSYS); }
+  Result<Address> local_address(const Handle&) const override { return fail(Errc::system, ENOSYS); }
+  void close(Handle&) noexcept override {}
+  void shutdown_write(Handle&) noexcept override {}
+  void reset_on_close(Handle&) noexcept override {}
+  Io recv(Handle&, char*, std::size_t) override { return {.error = ENOSYS}; }
+  Io send(Handle&, std::span<const iovec>) override { return {.error = ENOSYS}; }
+  Io send_file(Handle&, int, std::uint64_t, std::size_t) override { return {.error = ENOSYS}; }
+  void turn(Instant) override { run_hooks(); }
+  void wake() noexcept override { ++wakes; }
+};
+
+TEST(Mesh, a_burst_wakes_a_sleeper_once_and_an_awake_core_never) {
+  Mesh mesh(2, 64);
+  CountingReactor a_reactor;
+  CountingReactor b_reactor;
+  MeshPort a(mesh, 0, a_reactor);
+  MeshPort b(mesh, 1, b_reactor);
+  int ran = 0;
+  const auto burst = [&] {
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(a.try_post(1, [&] { ++ran; }));
+  };
+  burst();
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 0);
+  EXPECT_FALSE(b.prepare_to_sleep());
+  b.drain();
+  EXPECT_EQ(ran, 10);
+
+  ASSERT_TRUE(b.prepare_to_sleep());
+  burst();
+  EXPECT_EQ(b_reactor.wakes, 0);  // the turn is not over
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 1);
+  burst();
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 1);  // it is on its way already
+  b.awake();
+  b.drain();
+  EXPECT_EQ(ran, 30);
+  EXPECT_EQ(a_reactor.wakes, 0);
+}
+
+TEST(Mesh, a_sender_that_sleeps_for_want_of_room_is_woken_when_there_is_some) {
+  Mesh mesh(2, 1);
+  CountingReactor a_reactor;
+  CountingReactor b_reactor;
+  MeshPort a(mesh, 0, a_reactor);
+  MeshPort b(mesh, 1, b_reactor);
+  TaskGroup tasks;
+  int ran = 0;
+  const auto post = [](MeshPort& port, int& ran) -> Task<void> { co_await port.post(1, [&ran] { ++ran; }); };
+  tasks.spawn(post(a, ran));
+  tasks.spawn(post(a, ran));
+  a_reactor.turn(never);
+  ASSERT_TRUE(a.prepare_to_sleep());
+  b.drain();
+  EXPECT_EQ(a_reactor.wakes, 1);
+  a.awake();
+  a.drain();
+  EXPECT_TRUE(tasks.empty());
+  b.drain();
+  EXPECT_EQ(ran, 2);
+}
+
 }  // namespace
 }  // namespace sluice::core
