@@ -145,23 +145,26 @@ Declared declared_form(const char* declared_type) {
 
 void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Declared> columns) {
   for (int i = 0; i < static_cast<int>(columns.size()); ++i) {
-    switch (sqlite3_column_type(statement, i)) {
+    // An unprotected value, but no other thread has this connection: one call where column_type, column_text and
+    // column_bytes would each look it up anew.
+    sqlite3_value* const value = sqlite3_column_value(statement, i);
+    switch (sqlite3_value_type(value)) {
       case SQLITE_INTEGER:
-        append_integer(block, sqlite3_column_int64(statement, i), columns[i]);
+        append_integer(block, sqlite3_value_int64(value), columns[i]);
         break;
       case SQLITE_FLOAT:
-        append_real(block, sqlite3_column_double(statement, i));
+        append_real(block, sqlite3_value_double(value));
         break;
       case SQLITE_TEXT: {
         // The text first: it may have to be converted to UTF-8 before it can be counted.
-        const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, i));
-        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
+        const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
         append_text(block, text == nullptr ? std::string_view() : std::string_view(text, size), columns[i]);
         break;
       }
       case SQLITE_BLOB: {
-        const auto* data = static_cast<const char*>(sqlite3_column_blob(statement, i));
-        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        const auto* data = static_cast<const char*>(sqlite3_value_blob(value));
+        const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
         if (size == 0 || data == nullptr) {
           block.add_static("", 0, Form::bytes);
         } else {
