@@ -354,7 +354,8 @@ Parsed RequestParser::parse(std::string_view received) {
           if (long_enough) return refuse(Reason::target_too_long);
           return pause(Phase::target, offset(p), line, at_limit);
         }
-        if (*p == ' ') break;
+        if (*p == ' ') [[likely]]
+          break;
         if (*p == '?') {
           ++p;
           if (at_.query_begin == 0) at_.query_begin = offset(p);
@@ -614,8 +615,8 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
     }
     case 14: {
       if (!is_name(name, "content-length")) break;
-      if (has_seen(Seen::length)) return Reason::duplicate_content_length;
-      see(Seen::length);
+      if (has_seen(Seen::content_length)) return Reason::duplicate_content_length;
+      see(Seen::content_length);
       if (value.empty()) return Reason::bad_content_length;
       std::uint64_t length = 0;
       for (char c : value) {
@@ -639,7 +640,7 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
 // an unknown coding.
 Reason RequestParser::add_transfer_encoding(std::string_view value) {
   if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
-  see(Seen::encoding);
+  see(Seen::transfer_encoding);
   for_each_element(value, [this](std::string_view coding) {
     if (has_seen(Seen::last_is_chunked)) see(Seen::after_chunked);
     at_.seen &= static_cast<std::uint16_t>(~Seen::last_is_chunked);
@@ -649,6 +650,7 @@ Reason RequestParser::add_transfer_encoding(std::string_view value) {
 }
 
 void RequestParser::add_connection(std::string_view value) {
+  if (value.size() == 10 && is_name(value.data(), "keep-alive")) return see(Seen::keep_alive_option);
   for_each_element(value, [this](std::string_view option) {
     if (same_name(option, "close")) {
       see(Seen::close);
@@ -676,8 +678,8 @@ Reason RequestParser::finish_unusual_head() {
   const bool http11 = at_.version == Version::http11;
   if (!has_seen(Seen::host) && http11) return Reason::missing_host;
   body_ = {};
-  if (has_seen(Seen::encoding)) {
-    if (has_seen(Seen::length)) return Reason::length_and_encoding;
+  if (has_seen(Seen::transfer_encoding)) {
+    if (has_seen(Seen::content_length)) return Reason::length_and_encoding;
     if (!has_seen(Seen::last_is_chunked) || has_seen(Seen::after_chunked)) return Reason::bad_transfer_encoding;
     if (has_seen(Seen::other_coding)) return Reason::unsupported_transfer_encoding;
     body_.kind = BodyFraming::Kind::chunked;

@@ -146,8 +146,8 @@ class RequestParser {
   // What the fields have said so far.
   enum Seen : std::uint16_t {
     host = 1 << 0,
-    length = 1 << 1,
-    encoding = 1 << 2,
+    content_length = 1 << 1,
+    transfer_encoding = 1 << 2,
     last_is_chunked = 1 << 3,
     other_coding = 1 << 4,
     after_chunked = 1 << 5,
