@@ -781,7 +781,8 @@ TEST_F(PostgresTest, ACrashUnderLoadCrossesNoAnswers) {
       for (int i = 0; !counts.stop; ++i) {
         Rows rows;
         const std::string key = std::to_string(number * 1'000'000 + i);
-        co_await collect(*test.database, statement, {key}, rows);
+        const std::vector<std::optional<std::string>> values(1, key);
+        co_await collect(*test.database, statement, values, rows);
         if (rows.error) {
           EXPECT_EQ(rows.error->failure, Failure::unavailable) << rows.error->message;
           ++counts.failed;
