@@ -59,9 +59,15 @@ void look_at(const Message& message, std::size_t columns) {
         require(status->name.size() + status->value.size() + 2 == payload.size());
       }
       return;
-    case 'K': (void)parse_backend_key(payload); return;
-    case 'A': (void)parse_notification(payload); return;
-    case 'Z': (void)parse_ready(payload); return;
+    case 'K':
+      (void)parse_backend_key(payload);
+      return;
+    case 'A':
+      (void)parse_notification(payload);
+      return;
+    case 'Z':
+      (void)parse_ready(payload);
+      return;
     case 'R':
       if (const auto request = parse_authentication(payload)) {
         require_inside(request->data, payload);
@@ -75,7 +81,8 @@ void look_at(const Message& message, std::size_t columns) {
         (void)saslprep(request->data);
       }
       return;
-    default: return;
+    default:
+      return;
   }
 }
 

@@ -1,15 +1,15 @@
 #include "sql/postgres/auth.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
-
 #include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -18,9 +18,7 @@ using Digest = std::array<unsigned char, 32>;
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-std::string_view view_of(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
+std::string_view view_of(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
 
 [[noreturn]] void broken_library() { throw std::runtime_error("OpenSSL refuses MD5 or SHA-256"); }
 
@@ -55,8 +53,8 @@ Digest hmac(std::string_view key, std::string_view text) {
 
 std::string base64(std::string_view bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes_of(bytes),
-                                   static_cast<int>(bytes.size()));
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes_of(bytes), static_cast<int>(bytes.size()));
   text.resize(static_cast<std::size_t>(size));
   return text;
 }
@@ -66,12 +64,14 @@ std::optional<std::string> unbase64(std::string_view text) {
   // EVP_DecodeBlock forgives white space around the text and keeps the padding's zeros: refuse the one, cut the other.
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    const bool digit = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+    const bool digit =
+        (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
     const bool padding = c == '=' && (i + 1 == text.size() || (i + 2 == text.size() && text[i + 1] == '='));
     if (!digit && !padding) return std::nullopt;
   }
   std::string bytes(text.size() / 4 * 3, '\0');
-  if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), bytes_of(text), static_cast<int>(text.size())) < 0) {
+  if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), bytes_of(text), static_cast<int>(text.size())) <
+      0) {
     return std::nullopt;
   }
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;

@@ -1,8 +1,8 @@
 #include "sql/postgres/auth.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -15,7 +15,8 @@ ScramClient rfc_client(std::string_view password = "pencil") { return {"user", p
 
 TEST(Md5PasswordTest, IsWhatTheServerComputes) {
   EXPECT_EQ(md5_password("md5_user", "secret m", "\x01\x02\x03\xff"), "md5a153651f81a35efc0e5696c9708bdafb");
-  EXPECT_NE(md5_password("md5_user", "secret m", "\x01\x02\x03\xfe"), md5_password("md5_user", "secret m", "\x01\x02\x03\xff"));
+  EXPECT_NE(md5_password("md5_user", "secret m", "\x01\x02\x03\xfe"),
+            md5_password("md5_user", "secret m", "\x01\x02\x03\xff"));
 }
 
 TEST(ScramTest, FollowsTheExampleOfRfc7677) {
@@ -23,8 +24,9 @@ TEST(ScramTest, FollowsTheExampleOfRfc7677) {
   EXPECT_EQ(client.first_message(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
   const auto final = client.final_message(server_first);
   ASSERT_TRUE(final) << final.error();
-  EXPECT_EQ(*final,
-            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
+  EXPECT_EQ(
+      *final,
+      "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
   EXPECT_TRUE(client.verify(server_final));
 }
 
@@ -46,8 +48,8 @@ TEST(ScramTest, MalformedServerMessagesAreRefused) {
   for (const std::string_view message : {
            "",
            "r=",
-           "r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",      // adds nothing to our nonce
-           "r=xOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",   // not our nonce
+           "r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",     // adds nothing to our nonce
+           "r=xOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",  // not our nonce
            "r=rOprNGfwEbeRWgbNEkqOabc,i=4096",
            "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==",
            "r=rOprNGfwEbeRWgbNEkqOabc,s=,i=4096",

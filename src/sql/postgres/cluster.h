@@ -1,10 +1,10 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include <sys/types.h>
 
 // A PostgreSQL server for tests: of its own, in a temporary directory, gone with the process. Compiled into tests only
 // (cluster_test.cc).
@@ -24,7 +24,8 @@ class Cluster {
   void kill();  // as a crash would
 
   // The database "postgres". Users: "postgres" (the superuser; trusted), and, over TCP, "md5_user", "scram_user" and
-  // "clear_user", whose passwords are "secret " and their name's first letter, and whose authentication is their name's.
+  // "clear_user", whose passwords are "secret " and their name's first letter, and whose authentication is their
+  // name's.
   [[nodiscard]] std::string url() const;  // the unix socket
   [[nodiscard]] std::string tcp_url(std::string_view user, std::string_view password) const;
   [[nodiscard]] const std::string& directory() const { return directory_; }  // with the socket

@@ -1,5 +1,13 @@
 #include "sql/postgres/cluster.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -11,14 +19,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <stdexcept>
-#include <vector>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -80,16 +80,16 @@ Cluster::Cluster() : binaries_(find_binaries()), port_(free_port()) {
   std::ofstream(directory_ + "/data/postgresql.conf", std::ios::app)
       << "listen_addresses = '127.0.0.1'\nport = " << port_ << "\nunix_socket_directories = '" << directory_
       << "'\nfsync = off\nmax_connections = 60\nlogging_collector = off\nshared_buffers = 64MB\n";
-  std::ofstream(directory_ + "/data/pg_hba.conf")
-      << "local all all trust\n"
-         "host all md5_user 127.0.0.1/32 md5\n"
-         "host all scram_user 127.0.0.1/32 scram-sha-256\n"
-         "host all clear_user 127.0.0.1/32 password\n"
-         "host all all 127.0.0.1/32 trust\n";
+  std::ofstream(directory_ + "/data/pg_hba.conf") << "local all all trust\n"
+                                                     "host all md5_user 127.0.0.1/32 md5\n"
+                                                     "host all scram_user 127.0.0.1/32 scram-sha-256\n"
+                                                     "host all clear_user 127.0.0.1/32 password\n"
+                                                     "host all all 127.0.0.1/32 trust\n";
   start();
-  psql("SET password_encryption = 'md5'; CREATE USER md5_user PASSWORD 'secret m';"
-       "SET password_encryption = 'scram-sha-256'; CREATE USER scram_user PASSWORD 'secret s';"
-       "CREATE USER clear_user PASSWORD 'secret c'");
+  psql(
+      "SET password_encryption = 'md5'; CREATE USER md5_user PASSWORD 'secret m';"
+      "SET password_encryption = 'scram-sha-256'; CREATE USER scram_user PASSWORD 'secret s';"
+      "CREATE USER clear_user PASSWORD 'secret c'");
 }
 
 Cluster::~Cluster() {

@@ -13,14 +13,14 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t read_bytes = 64 << 10;       // what one attempt at the socket asks for, at least
-constexpr std::size_t block_bytes = 64 << 10;      // of wire data, after which a block is handed out
-constexpr std::size_t kept_capacity = 512 << 10;   // a receive buffer that has grown beyond gives its memory back
-constexpr std::size_t turn_bytes = 4 << 20;        // read in one go before others have their turn
-constexpr std::size_t startup_limit = 64 << 10;    // no message is longer before the connection is ready
-constexpr std::size_t message_limit = 1 << 20;     // nor, later, one that is not a row
-constexpr Duration drain_patience = 2s;            // for a cancelled answer to end
-constexpr Duration grace = 1s;                     // beyond the server's own statement_timeout
+constexpr std::size_t read_bytes = 64 << 10;      // what one attempt at the socket asks for, at least
+constexpr std::size_t block_bytes = 64 << 10;     // of wire data, after which a block is handed out
+constexpr std::size_t kept_capacity = 512 << 10;  // a receive buffer that has grown beyond gives its memory back
+constexpr std::size_t turn_bytes = 4 << 20;       // read in one go before others have their turn
+constexpr std::size_t startup_limit = 64 << 10;   // no message is longer before the connection is ready
+constexpr std::size_t message_limit = 1 << 20;    // nor, later, one that is not a row
+constexpr Duration drain_patience = 2s;           // for a cancelled answer to end
+constexpr Duration grace = 1s;                    // beyond the server's own statement_timeout
 
 // "s" and the id; no NUL inside.
 struct StatementName {
@@ -51,10 +51,7 @@ bool same_type(const TypePtr& had, std::uint32_t oid) {
 }  // namespace
 
 ServerError::ServerError(const ServerNotice& notice)
-    : sqlstate(notice.sqlstate),
-      message(sentence_of(notice)),
-      routine(notice.routine),
-      position(notice.position) {}
+    : sqlstate(notice.sqlstate), message(sentence_of(notice)), routine(notice.routine), position(notice.position) {}
 
 Connection::Connection(Pool& pool, std::size_t index)
     : pool_(pool),
@@ -110,9 +107,12 @@ core::Task<bool> Connection::open(Role role) {
   const Options& options = pool_.options();
   const Instant deadline = pool_.reactor().now() + std::chrono::milliseconds(options.connect_timeout_ms);
   bool connected = false;
-  for (const core::Address& address : options.addresses) {
-    // The time that is left is shared among the addresses by trying each for as long as it takes, but the last in full.
-    auto result = co_await stream_.connect(address, deadline);
+  for (std::size_t i = 0; i < options.addresses.size(); ++i) {
+    const core::Address& address = options.addresses[i];
+    // An address that swallows packets must not use up the time of those behind it.
+    const Instant now = pool_.reactor().now();
+    const auto left = static_cast<Duration::rep>(options.addresses.size() - i);
+    auto result = co_await stream_.connect(address, now + (deadline - now) / left);
     if (result) {
       address_ = address;
       connected = true;
@@ -231,8 +231,8 @@ core::Task<bool> Connection::authenticate(Instant deadline) {
         }
         break;
       case Kind::unsupported:
-        failure_.message = "the server asks for an authentication that is not supported (code " +
-                           std::to_string(request->code) + ")";
+        failure_.message =
+            "the server asks for an authentication that is not supported (code " + std::to_string(request->code) + ")";
         failure_.sqlstate = "28000";
         co_return false;
     }
@@ -251,8 +251,10 @@ core::Task<bool> Connection::write_startup_bytes(Buffer& bytes, Instant deadline
 core::Task<bool> Connection::read_startup_message(Message& message, Instant deadline) {
   for (;;) {
     switch (frame(in_.data(), in_.size(), startup_limit, message)) {
-      case Framing::complete: co_return true;
-      case Framing::need_more: break;
+      case Framing::complete:
+        co_return true;
+      case Framing::need_more:
+        break;
       case Framing::malformed:
       case Framing::too_large:
         failure_.message = "the server does not speak PostgreSQL's protocol";
@@ -393,13 +395,12 @@ void Connection::expect_answer(Query& query) {
 void Connection::release(Query&) {
   leased_ = nullptr;
   idle_since_ = pool_.reactor().now();
+  // Also of a broken connection: when it is closed, the query may be waiting for another one, or be gone.
+  for (std::size_t i = 0; i < flight_size_; ++i) flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
   if (state_ == State::ready) {
     in_.consume(scanned_);
     scanned_ = 0;
     if (flight_size_ != 0) {
-      for (std::size_t i = 0; i < flight_size_; ++i) {
-        flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
-      }
       answer_.discard = true;
       draining_ = cancelling_ = true;
       drain_deadline_ = pool_.reactor().now() + drain_patience;
@@ -515,18 +516,38 @@ void Connection::handle(const Message& message) {
     case 'C':  // CommandComplete
     case 'I':  // EmptyQueryResponse
       break;
-    case '2': answer_.bound = true; break;
-    case 's': answer_.suspended = true; break;
+    case '2':
+      answer_.bound = true;
+      break;
+    case 's':
+      answer_.suspended = true;
+      break;
     case 'T':
-    case 'n': check_columns(message); break;
-    case 'Z': finish_foremost(message); return;
-    case 'E': handle_error(message); break;
-    case 'N': ++pool_.counters().notices; break;
+    case 'n':
+      check_columns(message);
+      break;
+    case 'Z':
+      finish_foremost(message);
+      return;
+    case 'E':
+      handle_error(message);
+      break;
+    case 'N':
+      ++pool_.counters().notices;
+      break;
     case 'A':
       if (parse_notification(message.payload)) ++pool_.counters().notifications;
       break;
-    case 'S': break;  // ParameterStatus: nothing that we rely on changes behind our back
-    default: break_off("the server sent a message that is out of place"); return;
+    case 'H':  // COPY ... TO STDOUT: no rows, and nothing that could be made of it
+    case 'd':
+    case 'c':
+      answer_.changed = answer_.discard = true;
+      break;
+    case 'S':
+      break;  // ParameterStatus: nothing that we rely on changes behind our back
+    default:
+      break_off("the server sent a message that is out of place");
+      return;
   }
   if (leased_ != nullptr) return;  // scan() gives up what it has seen
   if (flight_size_ == 0 || answer_.discard) {
@@ -582,6 +603,8 @@ void Connection::finish_foremost(const Message& message) {
   Answer answer = std::move(answer_);
   answer_ = {};
 
+  // Asked to describe a statement, a server that gives a result without having done so is not believed.
+  if (entry.prepares && entry.query != nullptr && !answer.described && !answer.error) answer.changed = true;
   bool stale = false;
   if (entry.named) {
     Prepared& state = prepared(entry.statement);
@@ -645,6 +668,7 @@ void Connection::deliver(Query& query, Answer& answer) {
 
 bool Connection::cut_answer(Query& query, std::size_t rows) {
   const std::size_t columns = query.statement_->columns.size();
+  if (rows * (7 + 4 * columns) > scanned_) return false;  // what so many rows take at least
   if (fields_.size() < rows * columns) fields_.resize(rows * columns);
   Field* into = fields_.data();
   const char* at = in_.data();
@@ -725,10 +749,15 @@ Connection::Progress Connection::next_message(Message& message) {
     in_.consume(scanned_);
     scanned_ = 0;
     switch (frame(in_.data(), in_.size(), message_limit, message)) {
-      case Framing::need_more: needed_ = message.size; return Progress::need_more;
+      case Framing::need_more:
+        needed_ = message.size;
+        return Progress::need_more;
       case Framing::malformed:
-      case Framing::too_large: break_off("the server sent a malformed message"); return Progress::broken;
-      case Framing::complete: break;
+      case Framing::too_large:
+        break_off("the server sent a malformed message");
+        return Progress::broken;
+      case Framing::complete:
+        break;
     }
     scanned_ = message.size;
     needed_ = 0;

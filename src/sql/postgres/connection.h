@@ -30,11 +30,13 @@ struct ServerError {
   explicit ServerError(const ServerNotice& notice);
 };
 
-// One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and again.
+// One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and
+// again.
 //
-// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery. The connection is used in
-// one of two ways at a time:
-//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer, and
+// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery. The connection is used
+// in one of two ways at a time:
+//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer,
+//   and
 //           hands it over when it is whole;
 //   leased: one request has it for itself and reads when it wants more, so that a slow client stops the server.
 //
@@ -42,7 +44,8 @@ struct ServerError {
 class Connection {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
-  // Decides the session's statement_timeout: the server's for shared requests, none for streams, whose clients may be slow.
+  // Decides the session's statement_timeout: the server's for shared requests, none for streams, whose clients may be
+  // slow.
   enum class Role : std::uint8_t { shared, exclusive };
 
   // An answer over one of these is not kept but asked for again on a connection of its own.
@@ -61,7 +64,8 @@ class Connection {
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
   [[nodiscard]] bool can_share(std::size_t pipeline) const {
-    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && flight_size_ < pipeline;
+    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ &&
+           flight_size_ < pipeline;
   }
   [[nodiscard]] bool idle() const {
     return state_ == State::ready && leased_ == nullptr && !draining_ && !dispatching_ && flight_size_ == 0;
@@ -121,8 +125,8 @@ class Connection {
   struct InFlight {
     Query* query = nullptr;  // null: nobody waits, or a session setting
     std::uint32_t statement = 0;
-    bool setting = false;    // SET, of our own
-    bool prepares = false;   // Parse and Describe go ahead of Bind
+    bool setting = false;   // SET, of our own
+    bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
     Instant deadline = never;
   };

@@ -94,7 +94,8 @@ core::Task<Result<void>> Database::describe(Query& conversation, std::string_vie
       case 'Z':
         if (refused) co_return std::unexpected(std::move(*refused));
         co_return Result<void>{};
-      default: break;  // ParseComplete, NoData
+      default:
+        break;  // ParseComplete, NoData
     }
   }
 }
@@ -138,7 +139,8 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   Statement statement;
   statement.id = id;
   for (const std::string& name : parsed->names) {
-    const auto same = std::find_if(declared.begin(), declared.end(), [&](const Parameter& p) { return p.name == name; });
+    const auto same =
+        std::find_if(declared.begin(), declared.end(), [&](const Parameter& p) { return p.name == name; });
     statement.parameters.push_back({name, same == declared.end() ? std::nullopt : same->declared});
   }
 

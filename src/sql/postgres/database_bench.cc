@@ -1,12 +1,11 @@
-#include "sql/postgres/database.h"
-
-#include <benchmark/benchmark.h>
-
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
 #include <string>
 
+#include <benchmark/benchmark.h>
+
+#include "sql/postgres/database.h"
 #include "sql/postgres/url.h"
 
 // Against a server of one's own, with pgbench's tables: SLUICE_BENCH_POSTGRES is its URL (pgbench -i -s 20 gives
@@ -52,24 +51,32 @@ void point_lookups(benchmark::State& state) {
   for (auto _ : state) {
     std::size_t left = batch;
     for (int client = 0; client < 64; ++client) {
-      bench.tasks.spawn([](Database& db, const Statement& s, std::size_t& remaining, std::minstd_rand& dice) -> Task<void> {
-        while (remaining != 0) {
-          --remaining;
-          const std::string key = std::to_string(1 + dice() % 100'000);
-          const Argument argument{key, ParameterType::text};
-          auto cursor = co_await db.query(s, {&argument, 1}, {});
-          if (!cursor) throw std::runtime_error(cursor.error().message);
-          auto block = co_await (*cursor)->next();
-          if (!block || block->rows != 1) throw std::runtime_error("not one row");
-          benchmark::DoNotOptimize(block->fields.data());
-        }
-      }(*bench.database, statement, left, random));
+      bench.tasks.spawn(
+          [](Database& db, const Statement& s, std::size_t& remaining, std::minstd_rand& dice) -> Task<void> {
+            while (remaining != 0) {
+              --remaining;
+              const std::string key = std::to_string(1 + dice() % 100'000);
+              const Argument argument{key, ParameterType::text};
+              auto cursor = co_await db.query(s, {&argument, 1}, {});
+              if (!cursor) throw std::runtime_error(cursor.error().message);
+              auto block = co_await (*cursor)->next();
+              if (!block || block->rows != 1) throw std::runtime_error("not one row");
+              benchmark::DoNotOptimize(block->fields.data());
+            }
+          }(*bench.database, statement, left, random));
     }
     bench.settle();
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * batch));
 }
-BENCHMARK(point_lookups)->Arg(8)->Arg(16)->Arg(32)->Arg(64)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(point_lookups)
+    ->Arg(8)
+    ->Arg(16)
+    ->Arg(32)
+    ->Arg(64)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
 
 // All rows of a large table, cut into fields and thrown away.
 void drain(benchmark::State& state) {

@@ -104,13 +104,26 @@ std::optional<ServerNotice> parse_notice(std::string_view payload) {
         notice.severity = value;
         has_untranslated_severity = true;
         break;
-      case 'C': notice.sqlstate = value; break;
-      case 'M': notice.message = value; break;
-      case 'D': notice.detail = value; break;
-      case 'H': notice.hint = value; break;
-      case 'P': notice.position = parse_number(value); break;
-      case 'R': notice.routine = value; break;
-      default: break;  // frontends should ignore fields of unrecognised type
+      case 'C':
+        notice.sqlstate = value;
+        break;
+      case 'M':
+        notice.message = value;
+        break;
+      case 'D':
+        notice.detail = value;
+        break;
+      case 'H':
+        notice.hint = value;
+        break;
+      case 'P':
+        notice.position = parse_number(value);
+        break;
+      case 'R':
+        notice.routine = value;
+        break;
+      default:
+        break;  // frontends should ignore fields of unrecognised type
     }
   }
 }
@@ -176,9 +189,15 @@ std::optional<AuthenticationRequest> parse_authentication(std::string_view paylo
   if (!reader.ok()) return std::nullopt;
   request.data = reader.rest();
   switch (request.code) {
-    case 0: request.kind = Kind::ok; return reader.at_end() ? std::optional(request) : std::nullopt;
-    case 3: request.kind = Kind::cleartext; return reader.at_end() ? std::optional(request) : std::nullopt;
-    case 5: request.kind = Kind::md5; return request.data.size() == 4 ? std::optional(request) : std::nullopt;
+    case 0:
+      request.kind = Kind::ok;
+      return reader.at_end() ? std::optional(request) : std::nullopt;
+    case 3:
+      request.kind = Kind::cleartext;
+      return reader.at_end() ? std::optional(request) : std::nullopt;
+    case 5:
+      request.kind = Kind::md5;
+      return request.data.size() == 4 ? std::optional(request) : std::nullopt;
     case 10:
       request.kind = Kind::sasl;
       for (;;) {
@@ -187,9 +206,15 @@ std::optional<AuthenticationRequest> parse_authentication(std::string_view paylo
         if (mechanism.empty()) return reader.at_end() ? std::optional(request) : std::nullopt;
         request.offers_scram_sha_256 |= mechanism == "SCRAM-SHA-256";
       }
-    case 11: request.kind = Kind::sasl_continue; return request;
-    case 12: request.kind = Kind::sasl_final; return request;
-    default: request.kind = Kind::unsupported; return request;
+    case 11:
+      request.kind = Kind::sasl_continue;
+      return request;
+    case 12:
+      request.kind = Kind::sasl_final;
+      return request;
+    default:
+      request.kind = Kind::unsupported;
+      return request;
   }
 }
 

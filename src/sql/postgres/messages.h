@@ -124,9 +124,9 @@ struct Notification {
 struct AuthenticationRequest {
   enum class Kind : std::uint8_t { ok, cleartext, md5, sasl, sasl_continue, sasl_final, unsupported };
   Kind kind{};
-  std::uint32_t code = 0;              // as sent
-  std::string_view data;               // md5: the salt (4 bytes); sasl_continue and sasl_final: the server's message
-  bool offers_scram_sha_256 = false;   // sasl: among the mechanisms
+  std::uint32_t code = 0;             // as sent
+  std::string_view data;              // md5: the salt (4 bytes); sasl_continue and sasl_final: the server's message
+  bool offers_scram_sha_256 = false;  // sasl: among the mechanisms
 };
 [[nodiscard]] std::optional<AuthenticationRequest> parse_authentication(std::string_view payload);
 
@@ -148,7 +148,8 @@ void write_query(Buffer& out, std::string_view sql);
 void write_parse(Buffer& out, std::string_view name, std::string_view sql);
 void write_describe_statement(Buffer& out, std::string_view name);
 void write_close_statement(Buffer& out, std::string_view name);
-// Binds the unnamed portal; everything goes and comes as text. `parameters` is what put_parameter() made, `count` times.
+// Binds the unnamed portal; everything goes and comes as text. `parameters` is what put_parameter() made, `count`
+// times.
 void write_bind(Buffer& out, std::string_view statement, std::uint16_t count, std::string_view parameters);
 // One parameter's value as Bind carries it, in 4 bytes and those of the text; nothing is NULL. Gives where it ends.
 char* put_parameter(char* at, std::optional<std::string_view> value);

@@ -1,8 +1,8 @@
 #include "sql/postgres/messages.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -64,7 +64,8 @@ TEST(CutRowTest, CutsFieldsNullsAndEmptyValues) {
   EXPECT_EQ(fields[3].view(), "x");
   EXPECT_TRUE(cut_row(u16(0), 0, nullptr));
   // Every shorter piece, and one byte more, is no row of four columns.
-  for (std::size_t size = 0; size < row.size(); ++size) EXPECT_FALSE(cut_row(std::string_view(row).substr(0, size), 4, fields));
+  for (std::size_t size = 0; size < row.size(); ++size)
+    EXPECT_FALSE(cut_row(std::string_view(row).substr(0, size), 4, fields));
   EXPECT_FALSE(cut_row(row + "y", 4, fields));
   EXPECT_FALSE(cut_row(row, 3, fields));
   EXPECT_FALSE(cut_row(u16(1) + u32(0x7fffffffU) + "a", 1, fields));

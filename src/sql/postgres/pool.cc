@@ -70,9 +70,12 @@ void Pool::leave_queue(Query& query) {
 
 bool Pool::place(Query& query) {
   switch (query.use_) {
-    case Query::Use::shared: return place_shared(query);
-    case Query::Use::exclusive: return place_exclusive(query);
-    case Query::Use::conversation: return place_conversation(query);
+    case Query::Use::shared:
+      return place_shared(query);
+    case Query::Use::exclusive:
+      return place_exclusive(query);
+    case Query::Use::conversation:
+      return place_conversation(query);
   }
   return false;
 }
@@ -95,7 +98,8 @@ bool Pool::place_shared(Query& query) {
   return false;
 }
 
-// Streams may last as long as their clients like; where there is more than one connection, one is kept for short requests.
+// Streams may last as long as their clients like; where there is more than one connection, one is kept for short
+// requests.
 bool Pool::place_exclusive(Query& query) {
   const bool shares = options_.prepared && options_.read_only;
   std::size_t leased = 0;
@@ -197,7 +201,8 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
-    const Duration delay = most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
+    const Duration delay =
+        most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
     ++failures_;
     retry_at_ = reactor_.now() + delay;
     reactor_.timers().schedule(retry_timer_, retry_at_);

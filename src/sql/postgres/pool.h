@@ -18,12 +18,12 @@ namespace sluice::sql::postgres {
 struct Counters {
   std::uint64_t shared_requests = 0;
   std::uint64_t exclusive_requests = 0;
-  std::uint64_t overflows = 0;    // shared answers that were too large, and were asked for again
-  std::uint64_t retries = 0;      // requests repeated after their connection was lost
-  std::uint64_t reprepared = 0;   // requests repeated because the server had given up their plan
-  std::uint64_t opened = 0;       // connections
+  std::uint64_t overflows = 0;   // shared answers that were too large, and were asked for again
+  std::uint64_t retries = 0;     // requests repeated after their connection was lost
+  std::uint64_t reprepared = 0;  // requests repeated because the server had given up their plan
+  std::uint64_t opened = 0;      // connections
   std::uint64_t open_failures = 0;
-  std::uint64_t lost = 0;         // connections that ended by themselves
+  std::uint64_t lost = 0;  // connections that ended by themselves
   std::uint64_t cancels = 0;
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;

@@ -89,16 +89,20 @@ void Query::place(Connection& connection) {
 bool Query::advance() {
   for (;;) {
     switch (stage_) {
-      case Stage::fresh: pool_.admit(*this); break;
+      case Stage::fresh:
+        pool_.admit(*this);
+        break;
       case Stage::queued:
-      case Stage::in_flight: return false;
+      case Stage::in_flight:
+        return false;
       case Stage::placed:
         if (use_ == Use::conversation || piece_ready_) return true;
         if (!scan(true)) return false;
         break;
       case Stage::answered:
       case Stage::failed:
-      case Stage::finished: return true;
+      case Stage::finished:
+        return true;
     }
   }
 }
@@ -189,7 +193,8 @@ void Query::answer_stale() {
 
 void Query::answer_changed() {
   connection_ = nullptr;
-  set_failure({Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
+  set_failure(
+      {Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
   wake();
 }
 
@@ -212,8 +217,10 @@ bool Query::scan(bool first) {
       case Connection::Progress::need_more:
         switch (connection_->receive()) {
           case Connection::Received::bytes:
-          case Connection::Received::broken: continue;
-          case Connection::Received::nothing: break;
+          case Connection::Received::broken:
+            continue;
+          case Connection::Received::nothing:
+            break;
         }
         if (timed_out_) {
           set_failure({Failure::timed_out, {}, "the server did not answer in time", 0});
@@ -234,9 +241,11 @@ bool Query::scan(bool first) {
         set_failure({Failure::lost, why.sqlstate, why.message, 0});
         return true;
       }
-      case Connection::Progress::ready: break;
+      case Connection::Progress::ready:
+        break;
     }
     pool_.reactor().timers().cancel(timer_);
+    timed_out_ = false;
     bytes_ += piece_.bytes;
     rows_ += piece_.rows;
     if (piece_.finished && piece_.rows == 0) {
@@ -321,8 +330,10 @@ core::Task<Result<Message>> Query::message() {
   for (;;) {
     Message message;
     switch (connection_->next_message(message)) {
-      case Connection::Progress::ready: co_return message;
-      case Connection::Progress::need_more: break;
+      case Connection::Progress::ready:
+        co_return message;
+      case Connection::Progress::need_more:
+        break;
       case Connection::Progress::too_large:
       case Connection::Progress::broken: {
         Error why = connection_->failure();
@@ -349,7 +360,9 @@ void Query::on_deadline(core::Timer& timer) noexcept {
     case Stage::in_flight:
       self.set_failure({Failure::timed_out, {}, "the server did not answer in time", 0});
       break;
-    default: self.timed_out_ = true; break;
+    default:
+      self.timed_out_ = true;
+      break;
   }
   self.wake();
 }

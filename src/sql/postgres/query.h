@@ -42,7 +42,8 @@ class Query final : public sql::Cursor {
   };
 
   // Copies the arguments. The statement must outlive the query.
-  Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options, Use use);
+  Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options,
+        Use use);
   // A conversation.
   explicit Query(Pool& pool, Instant deadline);
   Query(const Query&) = delete;
@@ -130,9 +131,9 @@ class Query final : public sql::Cursor {
 
   Instant started_;
   Instant placed_at_{};
-  Instant wait_until_;         // for a connection
-  Instant first_deadline_;     // for the first of the answer
-  Duration patience_;          // for each later wait on the server
+  Instant wait_until_;      // for a connection
+  Instant first_deadline_;  // for the first of the answer
+  Duration patience_;       // for each later wait on the server
   Deadline timer_;
   Hook release_;
 

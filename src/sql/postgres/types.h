@@ -22,11 +22,11 @@ using TypePtr = std::shared_ptr<const Type>;
 // One row of catalog_query(): a type, or one attribute of a composite type.
 struct CatalogRow {
   std::uint32_t oid = 0;
-  char kind = 'b';                // pg_type.typtype
-  std::uint32_t base = 0;         // a domain's
-  std::uint32_t element = 0;      // an array's
-  char delimiter = ',';           // between the elements of that array
-  std::string attribute;          // a composite's; empty where there is none
+  char kind = 'b';            // pg_type.typtype
+  std::uint32_t base = 0;     // a domain's
+  std::uint32_t element = 0;  // an array's
+  char delimiter = ',';       // between the elements of that array
+  std::string attribute;      // a composite's; empty where there is none
   std::uint32_t attribute_type = 0;
 };
 

@@ -1,11 +1,11 @@
 #include "sql/postgres/url.h"
 
+#include <charconv>
+#include <memory>
+
 #include <netdb.h>
 #include <pwd.h>
 #include <unistd.h>
-
-#include <charconv>
-#include <memory>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -205,7 +205,8 @@ std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
-  // A host that is an address needs no look-up, and AI_ADDRCONFIG must not hide the loopback of a machine without network.
+  // A host that is an address needs no look-up, and AI_ADDRCONFIG must not hide the loopback of a machine without
+  // network.
   if (const auto address = core::Address::from_ip(url.host, url.port)) {
     addresses.push_back(*address);
     return addresses;

@@ -15,9 +15,9 @@
 namespace sluice::sql::postgres {
 
 struct Url {
-  std::string user;      // default: the operating system's name for who runs this
+  std::string user;  // default: the operating system's name for who runs this
   std::string password;
-  std::string host;      // a name, an address, or, beginning with '/', the directory of the unix socket
+  std::string host;  // a name, an address, or, beginning with '/', the directory of the unix socket
   std::uint16_t port = 5432;
   std::string database;  // default: the user's name
   std::string application_name = "sluice";

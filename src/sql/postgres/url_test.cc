@@ -14,7 +14,9 @@ Url must_parse(std::string_view text) {
 }
 
 TEST(UrlTest, EveryPart) {
-  const Url url = must_parse("postgres://al%20ice:p%40ss%2Fw%3A@db.example:6543/fi%6cms?application_name=a%26b&connect_timeout=7&sslmode=disable");
+  const Url url = must_parse(
+      "postgres://al%20ice:p%40ss%2Fw%3A@db.example:6543/"
+      "fi%6cms?application_name=a%26b&connect_timeout=7&sslmode=disable");
   EXPECT_EQ(url.user, "al ice");
   EXPECT_EQ(url.password, "p@ss/w:");
   EXPECT_EQ(url.host, "db.example");
@@ -37,7 +39,8 @@ TEST(UrlTest, DefaultsAreThoseOfLibpq) {
     EXPECT_FALSE(url.connect_timeout_ms);
   }
   EXPECT_EQ(must_parse("postgres://alice@h").database, "alice");
-  EXPECT_FALSE(must_parse("postgres://h?connect_timeout=0").connect_timeout_ms) << "0 is libpq's way to say: the default";
+  EXPECT_FALSE(must_parse("postgres://h?connect_timeout=0").connect_timeout_ms)
+      << "0 is libpq's way to say: the default";
 }
 
 TEST(UrlTest, Hosts) {
@@ -55,15 +58,37 @@ TEST(UrlTest, Hosts) {
 
 TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
   for (const std::string_view text : {
-           "", "postgres:", "postgres:/x", "mysql://h/d", "POSTGRES//x",
-           "postgres://h:0/d", "postgres://h:65536/d", "postgres://h:5x/d", "postgres://h:-1/d",
-           "postgres://a:b:c/d", "postgres://[::1/d", "postgres://[::1]x/d", "postgres://[1.2.3.4]/d", "postgres://[x]/d",
-           "postgres://u%4@h/d", "postgres://u%zz@h/d", "postgres://h/d%", "postgres://u%00@h/d",
-           "postgres://h1,h2/d", "postgres://%40abstract/d",
-           "postgres://h/d?sslmode=require", "postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=verify-ca",
-           "postgres://h/d?sslmode=maybe", "postgres://h/d?sslmod=disable", "postgres://h/d?sslrootcert=x",
-           "postgres://h/d?connect_timeout=soon", "postgres://h/d?connect_timeout=-1", "postgres://h/d?application_name",
-           "postgres://h/d?=x", "postgres://h/d?port=70000",
+           "",
+           "postgres:",
+           "postgres:/x",
+           "mysql://h/d",
+           "POSTGRES//x",
+           "postgres://h:0/d",
+           "postgres://h:65536/d",
+           "postgres://h:5x/d",
+           "postgres://h:-1/d",
+           "postgres://a:b:c/d",
+           "postgres://[::1/d",
+           "postgres://[::1]x/d",
+           "postgres://[1.2.3.4]/d",
+           "postgres://[x]/d",
+           "postgres://u%4@h/d",
+           "postgres://u%zz@h/d",
+           "postgres://h/d%",
+           "postgres://u%00@h/d",
+           "postgres://h1,h2/d",
+           "postgres://%40abstract/d",
+           "postgres://h/d?sslmode=require",
+           "postgres://h/d?sslmode=verify-full",
+           "postgres://h/d?sslmode=verify-ca",
+           "postgres://h/d?sslmode=maybe",
+           "postgres://h/d?sslmod=disable",
+           "postgres://h/d?sslrootcert=x",
+           "postgres://h/d?connect_timeout=soon",
+           "postgres://h/d?connect_timeout=-1",
+           "postgres://h/d?application_name",
+           "postgres://h/d?=x",
+           "postgres://h/d?port=70000",
        }) {
     EXPECT_FALSE(parse_url(text)) << text;
   }

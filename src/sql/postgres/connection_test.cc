@@ -1,0 +1,216 @@
+#include "sql/postgres/connection.h"
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sql/postgres/database.h"
+#include "sql/postgres/messages.h"
+#include "sql/postgres/types.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+using namespace std::string_literals;
+using core::Task;
+
+std::string u16(unsigned value) { return {static_cast<char>(value >> 8), static_cast<char>(value)}; }
+std::string u32(std::uint32_t value) { return u16(value >> 16) + u16(value & 0xffff); }
+std::string message(char type, const std::string& payload) {
+  return type + u32(static_cast<std::uint32_t>(payload.size() + 4)) + payload;
+}
+const std::string ready = message('Z', "I");
+const std::string started = message('R', u32(0)) + message('K', u32(1) + u32(2)) + ready;
+
+// A server that says what it is told: `script[i]` after the client's i-th packet, the last one again and again. An
+// empty script closes. It serves one connection after the other until it is destroyed.
+class ScriptedServer {
+ public:
+  explicit ScriptedServer(std::vector<std::string> script) : script_(std::move(script)) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener_, 16), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port = ntohs(address.sin_port);
+    EXPECT_EQ(::pipe(stop_), 0);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~ScriptedServer() {
+    ::close(stop_[1]);
+    thread_.join();
+    ::close(stop_[0]);
+    ::close(listener_);
+  }
+
+  std::uint16_t port = 0;
+
+ private:
+  bool wait(int fd) {
+    pollfd fds[2] = {{fd, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+    return ::poll(fds, 2, -1) > 0 && fds[1].revents == 0;
+  }
+  void serve() {
+    while (wait(listener_)) {
+      const int client = ::accept(listener_, nullptr, nullptr);
+      char bytes[65536];
+      for (std::size_t i = 0; wait(client) && ::recv(client, bytes, sizeof bytes, 0) > 0; ++i) {
+        const std::string& answer = script_[std::min(i, script_.size() - 1)];
+        if (answer.empty()) break;
+        if (::send(client, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
+      }
+      ::close(client);
+    }
+  }
+
+  std::vector<std::string> script_;
+  int listener_ = -1;
+  int stop_[2] = {-1, -1};
+  std::thread thread_;
+};
+
+class ConnectionTest : public testing::Test {
+ public:
+  // Asks a server that follows the script for one row of two columns; gives the rows or the error.
+  Result<std::size_t> ask(std::vector<std::string> script, bool one_row, std::uint32_t timeout_ms = 200) {
+    ScriptedServer server(std::move(script));
+    Options options;
+    options.addresses = {*core::Address::from_ip("127.0.0.1", server.port)};
+    options.user = options.database = "u";
+    options.password = "secret";
+    options.wait_ms = 300;
+    options.connect_timeout_ms = 150;
+    options.statement_timeout_ms = timeout_ms;
+    Database database(*reactor, options);
+    Statement statement;
+    statement.text = "SELECT";
+    statement.columns = {{"a", builtin_type(23)}, {"b", builtin_type(25)}};
+    statement.one_row = one_row;
+    std::optional<Result<std::size_t>> result;
+    core::TaskGroup tasks;
+    tasks.spawn([](Database& db, const Statement& s, std::optional<Result<std::size_t>>& into) -> Task<void> {
+      auto cursor = co_await db.query(s, {}, {});
+      if (!cursor) {
+        into = std::unexpected(cursor.error());
+        co_return;
+      }
+      std::size_t rows = 0;
+      for (;;) {
+        auto block = co_await (*cursor)->next();
+        if (!block) {
+          into = std::unexpected(block.error());
+          co_return;
+        }
+        rows += block->rows;
+        if (block->last) break;
+      }
+      into = rows;
+    }(database, statement, result));
+    const Instant end = reactor->now() + 10s;
+    while (!tasks.empty() && reactor->now() < end) reactor->turn(reactor->now() + 10ms);
+    EXPECT_TRUE(tasks.empty()) << "no answer at all";
+    tasks.cancel();
+    reactor->turn(reactor->now());
+    return result ? *result : std::unexpected(Error{Failure::statement, {}, "hung", 0});
+  }
+
+  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+
+  const std::string described =
+      message('T', u16(2) + "a\0"s + u32(0) + u16(0) + u32(23) + u16(4) + u32(0xffffffff) + u16(0) + "b\0"s + u32(0) +
+                       u16(0) + u32(25) + u16(4) + u32(0xffffffff) + u16(0));
+  const std::string row = message('D', u16(2) + u32(1) + "7" + u32(3) + "abc");
+  const std::string done = message('C', "SELECT 1\0"s) + ready;
+  const std::string begin = message('1', "") + described + message('2', "");
+};
+
+TEST_F(ConnectionTest, AnHonestServerIsUnderstood) {
+  EXPECT_EQ(ask({started, begin + row + done}, true), 1u);
+  EXPECT_EQ(ask({started, begin + row + row + message('N', "SNOTICE\0C00000\0Mx\0\0"s) + row + done}, false, 0), 3u);
+}
+
+// Each of these ends the request with an error; none of them reaches an assert, or hangs.
+TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
+  const std::vector<std::string> answers = {
+      "",                            // closes
+      "D" + u32(0),                  // an impossible length
+      "E" + u32(0x7fffffff),         // an error of two gigabytes
+      "D" + u32(0x7fffffff) + "xx",  // a row over the limit
+      begin + row + message('Z', "?"),
+      begin + row + message('Z', ""),
+      begin + row + done + ready,                          // one ReadyForQuery too many
+      begin + message('R', u32(0)) + done,                 // out of place
+      begin + message('G', "\0\0\0"s) + done,              // COPY FROM STDIN
+      begin + message('D', u16(1) + u32(1) + "7") + done,  // too few columns
+      begin + message('D', u16(2) + u32(9) + "7") + done,
+      begin + message('D', "") + done,
+      done,                     // describes nothing
+      message('n', "") + done,  // no columns
+      message('1', "") + message('n', "") + row + done,
+      begin + message('E', "garbage"),
+      message('T', u16(65535)) + done,
+      begin + message('E', "SFATAL\0VFATAL\0C57P01\0Mgone\0\0"s),
+      "HTTP/1.1 400 Bad Request\r\n\r\n",
+  };
+  for (const bool one_row : {true, false}) {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      // A stray ReadyForQuery comes after a right answer, which stands; it ends the connection.
+      const auto result = ask({started, answers[i]}, one_row, one_row ? 200 : 0);
+      if (i == 6) {
+        EXPECT_EQ(result, 1u);
+      } else {
+        EXPECT_FALSE(result) << i;
+      }
+    }
+  }
+}
+
+TEST_F(ConnectionTest, AnswersThatDoNotComeTimeOut) {
+  const auto silent = message('N', "SNOTICE\0C00000\0Mx\0\0"s);
+  const auto shared = ask({started, silent}, true);
+  ASSERT_FALSE(shared);
+  const auto exclusive = ask({started, silent}, false);
+  ASSERT_FALSE(exclusive);
+  EXPECT_EQ(exclusive.error().failure, Failure::timed_out);
+}
+
+TEST_F(ConnectionTest, AStartThatGoesWrongMakesTheServerUnavailable) {
+  const std::string scram = message('R', u32(10) + "SCRAM-SHA-256\0\0"s);
+  const std::vector<std::vector<std::string>> scripts = {
+      {""},
+      {message('N', "SNOTICE\0C00000\0Mx\0\0"s)},  // and then nothing
+      {"HTTP/1.1 400 Bad Request\r\n\r\n"},
+      {message('E', "SFATAL\0C53300\0Mtoo many clients\0\0"s)},
+      {message('E', "SFATAL")},
+      {message('R', u32(3))},  // wants the password in the clear
+      {message('R', u32(7))},  // GSSAPI
+      {message('R', u32(10) + "SCRAM-SHA-256-PLUS\0\0"s)},
+      {message('R', u32(11) + "r=x,s=eA==,i=1")},  // out of order
+      {message('R', u32(12) + "v=eA==")},
+      {scram, started},  // skips its half of SCRAM
+      {scram, message('R', u32(11) + "r=wrong,s=eA==,i=4096")},
+      {scram, scram},
+      {"R" + u32(1 << 20)},
+      {message('R', u32(0)) + message('Z', "?")},
+  };
+  for (std::size_t i = 0; i < scripts.size(); ++i) {
+    const auto result = ask(scripts[i], true);
+    ASSERT_FALSE(result) << i;
+    EXPECT_EQ(result.error().failure, Failure::unavailable) << i;
+    EXPECT_FALSE(result.error().message.empty()) << i;
+    EXPECT_EQ(result.error().message.find("secret"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::sql::postgres
