@@ -43,6 +43,8 @@ class EpollReactor final : public Reactor {
     ::close(epoll_);
   }
 
+  Instant clock() const override { return monotonic_now(); }
+
   std::int64_t wall_clock_ns() const override {
     timespec time{};
     clock_gettime(CLOCK_REALTIME_COARSE, &time);

@@ -119,6 +119,8 @@ class [[nodiscard]] Async {
   [[nodiscard]] bool ready() const { return state_.index() == 0; }
   // Precondition: ready().
   [[nodiscard]] T take() { return std::move(*std::get_if<0>(&state_)); }
+  // Precondition: !ready().
+  [[nodiscard]] Task<T> take_task() { return std::move(*std::get_if<1>(&state_)); }
 
   // The Async must outlive the co_await, as a temporary in the same expression does.
   auto operator co_await() && noexcept {

@@ -55,6 +55,12 @@ struct Request {
   std::string_view peer;       // the client's address, without its port
   bool secure = false;
 
+  // The router's findings.
+  static constexpr std::size_t max_path_values = 16;
+  std::array<std::string_view, max_path_values> path_values;  // of the route's parameters, in the pattern's order
+  std::string_view extension;                                 // ".csv" where the route takes one off the path
+  std::uint16_t route = 0;                                    // index of the matched route, for counting; 0: none
+
   // The field's value; empty where it is missing. Where it comes more than once, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;
   [[nodiscard]] bool has_field(std::string_view name) const;

@@ -16,8 +16,14 @@ void Stream::Wait::ready(core::Waiter& waiter) noexcept { static_cast<Wait&>(wai
 
 void Stream::Wait::expired(core::Timer& timer) noexcept {
   Wait& self = static_cast<Deadline&>(timer).owner;
-  self.timed_out_ = true;
+  self.result_ = fail(Errc::timed_out);
   self.finish();
+}
+
+void Stream::Wait::cancel() noexcept {
+  if (!linked_) return;
+  result_ = fail(Errc::closed);
+  finish();
 }
 
 void Stream::Wait::finish() noexcept {

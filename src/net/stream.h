@@ -63,10 +63,9 @@ class [[nodiscard]] Stream::Wait : core::Waiter {
     return direction_ == Direction::read ? stream_.handle_.may_read : stream_.handle_.may_write;
   }
   void await_suspend(std::coroutine_handle<> caller) noexcept;
-  Result<void> await_resume() const noexcept {
-    if (timed_out_) return fail(Errc::timed_out);
-    return {};
-  }
+  Result<void> await_resume() const noexcept { return result_; }
+  // Ends the wait with Errc::closed, if it is on; resumes the waiting coroutine.
+  void cancel() noexcept;
 
  private:
   struct Deadline : core::Timer {
@@ -87,7 +86,7 @@ class [[nodiscard]] Stream::Wait : core::Waiter {
   Stream& stream_;
   Direction direction_;
   bool linked_ = false;
-  bool timed_out_ = false;
+  Result<void> result_;
   Instant deadline_;
   Deadline timer_;
   std::coroutine_handle<> caller_;

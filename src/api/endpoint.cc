@@ -1,0 +1,318 @@
+#include "api/endpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "api/query_string.h"
+#include "base/log.h"
+#include "http/accept.h"
+
+namespace sluice::api {
+namespace {
+
+constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
+
+bool fits(sql::ParameterType type, std::string_view text) {
+  switch (type) {
+    case sql::ParameterType::text: return true;
+    case sql::ParameterType::boolean: {
+      constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
+      return std::ranges::find(words, text) != words.end();
+    }
+    case sql::ParameterType::integer: {
+      std::int64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return error == std::errc{} && end == text.data() + text.size();
+    }
+    case sql::ParameterType::real: {
+      double value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return error == std::errc{} && end == text.data() + text.size();
+    }
+  }
+  return false;
+}
+
+std::string_view name_of(sql::ParameterType type) {
+  switch (type) {
+    case sql::ParameterType::text: return "text";
+    case sql::ParameterType::integer: return "an integer";
+    case sql::ParameterType::real: return "a number";
+    case sql::ParameterType::boolean: return "true or false";
+  }
+  return "text";
+}
+
+http::Response bad_parameter(std::string_view name, std::string_view fault) {
+  return http::problem(400, std::string("The parameter \"") + std::string(name) + "\" " + std::string(fault) + ".");
+}
+
+}  // namespace
+
+std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options, const http::Pattern& pattern) {
+  std::vector<sql::Parameter> declared;
+  for (const auto& segment : pattern.segments) {
+    if (segment.kind == http::Pattern::Kind::integer) declared.push_back({segment.text, sql::ParameterType::integer});
+  }
+  for (const auto& param : options.params) {
+    if (param.value.type) declared.push_back({param.name.value, param.value.type->value});
+  }
+  return declared;
+}
+
+EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement prepared)
+    : path(options.path.value),
+      object(options.returns == Returns::object),
+      timeout(options.timeout),
+      cache_control(options.cache_control ? options.cache_control->value : std::string{}),
+      statement(std::move(prepared)) {
+  statement.one_row = object;
+  const auto in_path = pattern.names();
+  for (const sql::Parameter& parameter : statement.parameters) {
+    Source source{.name = parameter.name};
+    if (const auto found = std::ranges::find(in_path, parameter.name); found != in_path.end()) {
+      source.from = Source::From::path;
+      source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
+    }
+    if (parameter.declared) {
+      source.type = *parameter.declared;
+      source.checked = true;
+    }
+    for (const auto& param : options.params) {
+      if (param.name.value != parameter.name) continue;
+      source.required = param.value.required;
+      if (param.value.default_value) source.default_text = param.value.default_value->value.text;
+    }
+    sources.push_back(std::move(source));
+  }
+  for (const sql::Format format : formats) {
+    layouts[static_cast<std::size_t>(format)] =
+        std::make_unique<const sql::Layout>(format, statement.columns, sql::EncodeOptions{.object = object});
+  }
+}
+
+// Rows that follow the first block, pulled as the client takes them.
+class Endpoint::RowsBody final : public http::BodySource {
+ public:
+  RowsBody(std::shared_ptr<const EndpointPlan> plan, sql::Format format, Cursor cursor)
+      : plan_(std::move(plan)),
+        encoder_(*plan_->layouts[static_cast<std::size_t>(format)]),
+        cursor_(std::move(cursor)) {}
+
+  // Before the answer goes out, while the block's views are valid.
+  void take_first(const sql::Block& block) {
+    encoder_.begin(ready_);
+    encoder_.rows(block, ready_);
+    finish_if(block.last, ready_);
+  }
+
+  core::Async<Result<Progress>> pull(Buffer& out) override {
+    if (!ready_.empty()) {
+      out.append(ready_.view());
+      ready_.release();
+      return Result<Progress>(last_ ? Progress::done : Progress::more);
+    }
+    auto reading = cursor_->next();
+    if (!reading.ready()) return wait(out, std::move(reading));
+    return encode(reading.take(), out);
+  }
+
+  std::span<const http::Field> trailers() const override { return {&trailer_, 1}; }
+
+ private:
+  core::Task<Result<Progress>> wait(Buffer& out, core::Async<sql::Result<sql::Block>> reading) {
+    const auto block = co_await std::move(reading);
+    co_return encode(block, out);
+  }
+  Result<Progress> encode(const sql::Result<sql::Block>& block, Buffer& out) {
+    if (!block) {
+      log_error("endpoint " + plan_->path + ": the answer breaks off after " + std::to_string(encoder_.row_count()) +
+                " rows: " + block.error().sqlstate + " " + block.error().message);
+      return fail(Errc::closed);
+    }
+    encoder_.rows(*block, out);
+    finish_if(block->last, out);
+    return last_ ? Progress::done : Progress::more;
+  }
+  void finish_if(bool last, Buffer& out) {
+    last_ = last;
+    if (!last) return;
+    encoder_.end(out);
+    row_count_ = std::to_string(encoder_.row_count());
+    trailer_ = {"row-count", row_count_};
+  }
+
+  std::shared_ptr<const EndpointPlan> plan_;
+  sql::Encoder encoder_;
+  Cursor cursor_;
+  Buffer ready_;
+  bool last_ = false;
+  std::string row_count_;
+  http::Field trailer_;
+};
+
+std::optional<Endpoint::Wish> Endpoint::wish_of(const http::Request& request) const {
+  Wish wish;
+  if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
+  if (!request.extension.empty()) {
+    wish.format = *sql::format_of_extension(request.extension.substr(1));
+    return wish;
+  }
+  wish.negotiated = true;
+  const std::string_view accept = request.field("accept");
+  if (accept.empty() || accept == "*/*") return wish;
+  std::uint16_t best = 0;
+  for (const sql::Format format : formats) {
+    const std::string_view media = sql::media_type(format);
+    const std::string_view essence = media.substr(0, media.find(';'));
+    const auto slash = essence.find('/');
+    const auto quality = http::quality_of(request.fields, essence.substr(0, slash), essence.substr(slash + 1));
+    if (quality > best) {
+      best = quality;
+      wish.format = format;
+    }
+  }
+  if (best == 0) return std::nullopt;
+  return wish;
+}
+
+core::Async<http::Response> Endpoint::handle(http::Request& request) {
+  const auto wish = wish_of(request);
+  if (!wish) {
+    return http::problem(406, "The resource is there as application/json, text/csv, application/x-ndjson and "
+                              "application/csj.");
+  }
+
+  arguments_.clear();
+  const QueryString query(request.query, scratch_);
+  for (const EndpointPlan::Source& source : plan_->sources) {
+    std::optional<std::string_view> text;
+    if (source.from == EndpointPlan::Source::From::path) {
+      text = request.path_values[source.path_index];
+    } else {
+      text = query.find(source.name);
+    }
+    if (!text) {
+      if (source.required) return bad_parameter(source.name, "is missing");
+      if (source.default_text) text = *source.default_text;
+    }
+    if (text && source.checked && !fits(source.type, *text)) {
+      return bad_parameter(source.name, std::string("must be ") + std::string(name_of(source.type)));
+    }
+    if (text && text->contains('\0')) return bad_parameter(source.name, "holds a NUL character");
+    arguments_.push_back({.text = text, .type = source.type});
+  }
+
+  const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
+  auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline});
+  if (!querying.ready()) return wait_for_cursor(*wish, std::move(querying));
+  auto cursor = querying.take();
+  if (!cursor) return failed(cursor.error());
+  auto reading = (*cursor)->next();
+  if (!reading.ready()) return wait_for_rows(*wish, std::move(*cursor), std::move(reading));
+  auto block = reading.take();
+  if (plan_->object && block && !block->last) return check_object(*wish, std::move(*cursor), *block);
+  return answer(*wish, std::move(*cursor), block);
+}
+
+core::Task<http::Response> Endpoint::wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying) {
+  auto cursor = co_await std::move(querying);
+  if (!cursor) co_return failed(cursor.error());
+  auto reading = (*cursor)->next();
+  if (reading.ready()) {
+    auto block = reading.take();
+    if (!plan_->object || !block || block->last) co_return answer(wish, std::move(*cursor), block);
+    co_return co_await check_object(wish, std::move(*cursor), *block);
+  }
+  co_return co_await wait_for_rows(wish, std::move(*cursor), std::move(reading));
+}
+
+core::Task<http::Response> Endpoint::wait_for_rows(Wish wish, Cursor cursor,
+                                                   core::Async<sql::Result<sql::Block>> reading) {
+  auto block = co_await std::move(reading);
+  if (plan_->object && block && !block->last) co_return co_await check_object(wish, std::move(cursor), *block);
+  co_return answer(wish, std::move(cursor), block);
+}
+
+// One row has come, and the database has not said that there is no other.
+core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql::Block first) {
+  std::size_t rows = first.rows;
+  http::Response response = answer_object(wish, first);
+  bool last = first.last;
+  while (rows <= 1 && !last) {
+    auto block = co_await cursor->next();
+    if (!block) co_return failed(block.error());
+    if (rows == 0) response = answer_object(wish, *block);
+    rows += block->rows;
+    last = block->last;
+  }
+  if (rows > 1) {
+    co_return failed({.failure = sql::Failure::statement, .message = "more than one row for returns = \"object\""});
+  }
+  co_return response;
+}
+
+http::Response Endpoint::head_of_answer(const Wish& wish) const {
+  http::Response response;
+  response.fields.add("content-type", sql::media_type(wish.format));
+  if (wish.negotiated) response.fields.add("vary", "accept");
+  if (!plan_->cache_control.empty()) response.fields.add("cache-control", plan_->cache_control);
+  return response;
+}
+
+http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) const {
+  if (block.rows == 0) return http::problem(404, "There is no such thing.");
+  if (block.rows > 1) {
+    return failed({.failure = sql::Failure::statement, .message = "more than one row for returns = \"object\""});
+  }
+  http::Response response = head_of_answer(wish);
+  sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+  Buffer body;
+  encoder.begin(body);
+  encoder.rows(block, body);
+  encoder.end(body);
+  response.body = std::move(body);
+  return response;
+}
+
+http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) const {
+  if (!first) return failed(first.error());
+  if (plan_->object) return answer_object(wish, *first);
+  http::Response response = head_of_answer(wish);
+  if (first->last && !wish.trailers) {
+    sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+    Buffer body;
+    encoder.begin(body);
+    encoder.rows(*first, body);
+    encoder.end(body);
+    response.fields.add_owned("row-count", std::to_string(encoder.row_count()));
+    response.body = std::move(body);
+    return response;
+  }
+  auto rows = std::make_unique<RowsBody>(plan_, wish.format, std::move(cursor));
+  rows->take_first(*first);
+  if (wish.trailers) response.fields.add("trailer", "row-count");
+  response.body = std::unique_ptr<http::BodySource>(std::move(rows));
+  return response;
+}
+
+http::Response Endpoint::failed(const sql::Error& error) const {
+  if (error.failure != sql::Failure::bad_argument) {
+    log_error("endpoint " + plan_->path + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
+  }
+  switch (error.failure) {
+    case sql::Failure::unavailable:
+    case sql::Failure::lost: {
+      http::Response response = http::problem(503, "The database cannot be reached now.");
+      response.fields.add("retry-after", "1");
+      return response;
+    }
+    case sql::Failure::timed_out: return http::problem(504, "The statement took too long.");
+    case sql::Failure::bad_argument: return http::problem(400, "A parameter's value does not fit its type.");
+    case sql::Failure::statement: break;
+  }
+  return http::problem(500);
+}
+
+}  // namespace sluice::api

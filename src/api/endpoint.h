@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/options.h"
+#include "core/reactor.h"
+#include "http/message.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "sql/database.h"
+#include "sql/encode/encoder.h"
+
+namespace sluice::api {
+
+// An endpoint made ready: its statement prepared, each parameter's source known. Immutable, shared by all cores.
+struct EndpointPlan {
+  struct Source {
+    enum class From : std::uint8_t { path, query };
+    std::string name;
+    From from = From::query;
+    std::uint8_t path_index = 0;
+    bool required = false;
+    std::optional<std::string> default_text;
+    sql::ParameterType type = sql::ParameterType::text;
+    bool checked = false;  // the configuration says the type, so a value is checked before the database sees it
+  };
+
+  // `statement` has been prepared with the parameters that declared_parameters() gives.
+  EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement statement);
+
+  std::string path;
+  bool object = false;
+  std::optional<Duration> timeout;
+  std::string cache_control;
+  sql::Statement statement;
+  std::vector<Source> sources;  // in the order of the statement's parameters
+  std::array<std::unique_ptr<const sql::Layout>, 4> layouts;  // by sql::Format
+};
+
+// What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
+[[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
+                                                              const http::Pattern& pattern);
+
+// One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
+// the database gives at once is answered whole, with its length; a longer one is streamed.
+class Endpoint final : public http::Handler {
+ public:
+  Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor)
+      : plan_(std::move(plan)), database_(database), reactor_(reactor) {}
+
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+
+ private:
+  class RowsBody;
+  struct Wish {  // what the client wants of the answer
+    sql::Format format = sql::Format::json;
+    bool negotiated = false;  // by Accept, so that caches must know
+    bool trailers = false;
+  };
+  using Cursor = std::unique_ptr<sql::Cursor>;
+
+  [[nodiscard]] std::optional<Wish> wish_of(const http::Request& request) const;
+  core::Task<http::Response> wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying);
+  core::Task<http::Response> wait_for_rows(Wish wish, Cursor cursor, core::Async<sql::Result<sql::Block>> reading);
+  core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
+  [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) const;
+  [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block) const;
+  [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;
+  [[nodiscard]] http::Response failed(const sql::Error& error) const;
+
+  std::shared_ptr<const EndpointPlan> plan_;
+  sql::Database& database_;
+  core::Reactor& reactor_;
+  std::string scratch_;                   // decoded query parameters, until they are bound
+  std::vector<sql::Argument> arguments_;  // likewise
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,60 @@
+#include "api/query_string.h"
+
+namespace sluice::api {
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool is_plain(std::string_view text) { return text.find_first_of("%+") == std::string_view::npos; }
+
+// Takes the next decoded byte off the text.
+char next_byte(std::string_view& text) {
+  char byte = text[0];
+  std::size_t taken = 1;
+  if (byte == '+') {
+    byte = ' ';
+  } else if (byte == '%' && text.size() >= 3) {
+    const int high = hex_digit(text[1]);
+    const int low = hex_digit(text[2]);
+    if (high >= 0 && low >= 0) {
+      byte = static_cast<char>(high * 16 + low);
+      taken = 3;
+    }
+  }
+  text.remove_prefix(taken);
+  return byte;
+}
+
+bool equals_decoded(std::string_view encoded, std::string_view plain) {
+  if (is_plain(encoded)) return encoded == plain;
+  while (!encoded.empty() && !plain.empty()) {
+    if (next_byte(encoded) != plain[0]) return false;
+    plain.remove_prefix(1);
+  }
+  return encoded.empty() && plain.empty();
+}
+
+}  // namespace
+
+std::optional<std::string_view> QueryString::find(std::string_view name) const {
+  for (std::string_view rest = query_; !rest.empty();) {
+    const auto end = rest.find('&');
+    const std::string_view pair = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+    const auto equals = pair.find('=');
+    if (!equals_decoded(pair.substr(0, equals), name)) continue;
+    std::string_view value = equals == std::string_view::npos ? std::string_view{"", 0} : pair.substr(equals + 1);
+    if (is_plain(value)) return value;
+    const std::size_t begin = scratch_.size();
+    while (!value.empty()) scratch_ += next_byte(value);
+    return std::string_view(scratch_).substr(begin);
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,66 @@
+#include "app/cli.h"
+
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+namespace sluice::app {
+namespace {
+
+constexpr std::array<std::string_view, 3> commands = {"serve", "check", "reference"};
+
+// A first word that is no command, which the library only calls a missing one.
+std::string unknown_command(std::string_view word) {
+  std::string text = "sluice: there is no command \"" + std::string(word) + "\"";
+  std::string_view meant = config::nearest(word, commands);
+  if (word.ends_with(".toml")) {
+    text += "; did you mean \"sluice serve " + std::string(word) + "\"?";
+  } else if (!meant.empty()) {
+    text += "; did you mean \"" + std::string(meant) + "\"?";
+  }
+  return text + "\nRun with --help for more information.\n";
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+  Command command;
+  CLI::App app("Puts a database, files and services behind one fast HTTP endpoint.", "sluice");
+  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.get_option("--version")->description("Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer("Exit codes: 0 done; 1 it could not run; 2 the command line is wrong; 3 the configuration is wrong.");
+
+  CLI::App* serve = app.add_subcommand("serve", "Run what the configuration says, until SIGTERM");
+  CLI::App* check = app.add_subcommand("check", "Say what is wrong with the configuration, and exit");
+  CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
+  for (CLI::App* with_file : {serve, check}) {
+    with_file->add_option("FILE", command.file, "The configuration file")
+        ->capture_default_str()
+        ->option_text("[FILE]  (default: sluice.toml)");
+  }
+  serve->callback([&] { command.action = Command::Action::serve; });
+  check->callback([&] { command.action = Command::Action::check; });
+  reference->callback([&] { command.action = Command::Action::reference; });
+
+  std::string_view first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first[0] != '-' && std::ranges::find(commands, first) == commands.end()) {
+    command.action = Command::Action::usage_error;
+    command.text = unknown_command(first);
+    return command;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, wrong;
+    app.exit(error, out, wrong);
+    bool is_answer = error.get_exit_code() == 0;  // --help and --version are thrown too
+    command.action = is_answer ? Command::Action::print : Command::Action::usage_error;
+    command.text = is_answer ? out.str() : "sluice: " + wrong.str();
+  }
+  return command;
+}
+
+}  // namespace sluice::app

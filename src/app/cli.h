@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::app {
+
+// What `sluice` exits with.
+enum ExitCode : int {
+  exit_ok = 0,
+  exit_failure = 1,        // it could not start or go on: an address is taken, a database is gone
+  exit_usage = 2,          // the command line is wrong
+  exit_configuration = 3,  // the configuration is wrong
+};
+
+struct Command {
+  enum class Action : std::uint8_t {
+    serve,        // run what `file` says
+    check,        // only say what is wrong with `file`
+    reference,    // print the reference of all keys
+    print,        // print `text` and exit with exit_ok: --help, --version
+    usage_error,  // print `text` to standard error and exit with exit_usage
+  };
+
+  Action action = Action::serve;
+  std::string file = "sluice.toml";
+  std::string text;
+};
+
+[[nodiscard]] Command parse_command_line(int argc, const char* const* argv);
+
+}  // namespace sluice::app

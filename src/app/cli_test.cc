@@ -1,0 +1,57 @@
+#include "app/cli.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace sluice::app {
+namespace {
+
+Command parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "sluice");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+TEST(CommandLine, Commands) {
+  EXPECT_EQ(parse({"serve"}).action, Command::Action::serve);
+  EXPECT_EQ(parse({"serve"}).file, "sluice.toml");
+  EXPECT_EQ(parse({"serve", "films.toml"}).file, "films.toml");
+  EXPECT_EQ(parse({"check", "films.toml"}).action, Command::Action::check);
+  EXPECT_EQ(parse({"check", "films.toml"}).file, "films.toml");
+  EXPECT_EQ(parse({"reference"}).action, Command::Action::reference);
+}
+
+TEST(CommandLine, HelpAndVersion) {
+  EXPECT_EQ(parse({"--version"}).action, Command::Action::print);
+  EXPECT_EQ(parse({"--version"}).text, "sluice " SLUICE_VERSION "\n");
+  for (std::vector<const char*> words : {std::vector{"--help"}, std::vector{"-h"}, std::vector{"serve", "--help"}}) {
+    Command command = parse(words);
+    EXPECT_EQ(command.action, Command::Action::print);
+    EXPECT_NE(command.text.find("Usage: sluice"), std::string::npos);
+  }
+  EXPECT_NE(parse({"--help"}).text.find("3 the configuration is wrong"), std::string::npos);
+}
+
+TEST(CommandLine, Refused) {
+  const std::string more = "Run with --help for more information.\n";
+  struct {
+    std::vector<const char*> words;
+    std::string text;
+  } cases[] = {
+      {{}, "sluice: A subcommand is required\n"},
+      {{"serv"}, "sluice: there is no command \"serv\"; did you mean \"serve\"?\n"},
+      {{"films.toml"}, "sluice: there is no command \"films.toml\"; did you mean \"sluice serve films.toml\"?\n"},
+      {{"frobnicate"}, "sluice: there is no command \"frobnicate\"\n"},
+      {{"serve", "a", "b"}, "sluice: The following argument was not expected: b\n"},
+      {{"check", "--fast"}, "sluice: The following argument was not expected: --fast\n"},
+      {{"--fast"}, "sluice: A subcommand is required\n"},
+  };
+  for (const auto& [words, text] : cases) {
+    Command command = parse(words);
+    EXPECT_EQ(command.action, Command::Action::usage_error);
+    EXPECT_EQ(command.text, text + more);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::app

@@ -1,0 +1,193 @@
+#include "app/config/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "app/config/path_pattern.h"
+#include "app/config/text.h"
+#include "core/address.h"
+
+namespace sluice::app::config {
+namespace {
+
+class Checker {
+ public:
+  Checker(Options& options, const Source& source, std::vector<Diagnostic>& errors)
+      : options_(options), source_(source), errors_(errors) {}
+
+  void run() {
+    for (const auto& listen : options_.server.listen) check_listen(listen);
+    if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen);
+    check_field_value(options_.server.server_header);
+    for (const auto& database : options_.databases) check_database(database.value);
+    for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
+    for (auto& files : options_.files) check_files(files);
+    if (options_.endpoints.empty() && options_.files.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve", "add an [[endpoint]] or [[files]]");
+    }
+  }
+
+ private:
+  void complain(Position position, std::string message, std::string hint = {}) {
+    errors_.push_back({position, std::move(message), std::move(hint)});
+  }
+
+  void check_listen(const Located<std::string>& listen) {
+    auto address = core::Address::parse(listen.value);
+    if (!address) {
+      complain(listen.position, fmt::format("this is not an address to listen on"),
+               "write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"");
+      return;
+    }
+    // Port 0 is a new one each time.
+    std::string text = address->text();
+    bool fresh = address->family() == AF_UNIX || address->port() != 0;
+    if (fresh && !addresses_.emplace(text, listen.position).second) {
+      complain(listen.position, "this address is already listened on", again(addresses_[text]));
+    }
+  }
+
+  void check_field_value(const Located<std::string>& field) {
+    std::uint32_t character = 1;
+    for (char byte : field.value) {
+      auto code = static_cast<unsigned char>(byte);
+      if ((code < 0x20 && byte != '\t') || code >= 0x7f) {
+        complain(source_.locate(field.position, character), "a header field holds printable ASCII only");
+        return;
+      }
+      ++character;
+    }
+    if (field.value.starts_with(' ') || field.value.ends_with(' ')) {
+      complain(field.position, "a header field neither begins nor ends with a space");
+    }
+  }
+
+  void check_database(const sql::DatabaseOptions& database) {
+    if (!database.is_sqlite()) return;
+    const sql::DatabaseOptions defaults;
+    if (database.prepared.value != defaults.prepared.value) {
+      complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
+    }
+    if (database.pipeline.value != defaults.pipeline.value) {
+      complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
+    }
+  }
+
+  void check_endpoint(api::EndpointOptions& endpoint) {
+    choose_database(endpoint);
+    if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
+
+    PathPattern pattern;
+    if (!endpoint.path.value.empty()) {
+      pattern = parse_path_pattern(endpoint.path.value);
+      if (!pattern.wrong.empty()) {
+        complain(source_.locate(endpoint.path.position, pattern.wrong_at), pattern.wrong, pattern.hint);
+      } else if (auto [other, is_new] = endpoints_.emplace(pattern.shape, endpoint.path.position); !is_new) {
+        complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
+      }
+    }
+    for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+  }
+
+  void choose_database(api::EndpointOptions& endpoint) {
+    std::vector<std::string_view> names;
+    for (const auto& database : options_.databases) names.push_back(database.name.value);
+    const std::string& wanted = endpoint.database.value;
+    if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
+      complain(endpoint.database.position, fmt::format("there is no [database.{}]", wanted),
+               did_you_mean(wanted, names));
+    } else if (wanted.empty() && names.empty()) {
+      complain(endpoint.position, "this endpoint needs a database", "add [database.main]");
+    } else if (wanted.empty() && names.size() > 1) {
+      complain(endpoint.position, "this endpoint must say which database answers it",
+               fmt::format("add database = \"{}\"", names[0]));
+    } else if (wanted.empty()) {
+      endpoint.database.value = names[0];
+    }
+  }
+
+  void check_parameter(const Named<api::ParamOptions>& parameter, const PathPattern& pattern) {
+    const api::ParamOptions& options = parameter.value;
+    const std::string& name = parameter.name.value;
+    auto in_path = std::ranges::find(pattern.parameters, name, &PathPattern::Parameter::name);
+    if (in_path != pattern.parameters.end()) {
+      if (options.default_value) {
+        complain(options.default_value->position,
+                 fmt::format("{{{}}} is in the path: its default is never used", name));
+      }
+      if (options.required.value) {
+        complain(options.required.position, fmt::format("{{{}}} is in the path: it is never missing", name));
+      }
+      if (in_path->integer && options.type && options.type->value != sql::ParameterType::integer) {
+        complain(options.type->position, fmt::format("the path says {{{}:int}}", name));
+      }
+      return;
+    }
+    if (options.default_value && options.required.value) {
+      complain(options.required.position, "a parameter with a default is never missing",
+               "remove \"required\" or \"default\"");
+    }
+    if (options.default_value && options.type && !fits(options.default_value->value.text, options.type->value)) {
+      complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name));
+    }
+  }
+
+  static bool fits(const std::string& text, sql::ParameterType type) {
+    const char* end = text.data() + text.size();
+    std::int64_t integer = 0;
+    double real = 0;
+    switch (type) {
+      case sql::ParameterType::text:
+        return true;
+      case sql::ParameterType::boolean:
+        return text == "true" || text == "false";
+      case sql::ParameterType::integer: {
+        auto [stopped, error] = std::from_chars(text.data(), end, integer);
+        return error == std::errc() && stopped == end;
+      }
+      case sql::ParameterType::real: {
+        auto [stopped, error] = std::from_chars(text.data(), end, real);
+        return error == std::errc() && stopped == end;
+      }
+    }
+    return false;
+  }
+
+  void check_files(files::FilesOptions& files) {
+    if (files.cache_control) check_field_value(*files.cache_control);
+    std::string& path = files.path.value;
+    if (path.empty()) return;
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are the same
+    PathPattern pattern = parse_path_pattern(path);
+    if (!pattern.wrong.empty()) {
+      complain(source_.locate(files.path.position, pattern.wrong_at), pattern.wrong, pattern.hint);
+    } else if (!pattern.parameters.empty()) {
+      complain(files.path.position, "the path of files has no parameters", "everything below it is served");
+    } else if (auto [other, is_new] = files_.emplace(pattern.shape, files.path.position); !is_new) {
+      complain(files.path.position, "other files have the same path", again(other->second));
+    }
+  }
+
+  // A default has no place in the file.
+  static std::string again(Position first) {
+    return first.line == 0 ? "it is the default of another key" : fmt::format("it is in line {} already", first.line);
+  }
+
+  Options& options_;
+  const Source& source_;
+  std::vector<Diagnostic>& errors_;
+  std::map<std::string, Position> addresses_;
+  std::map<std::string, Position> endpoints_;
+  std::map<std::string, Position> files_;
+};
+
+}  // namespace
+
+void check(Options& options, const Source& source, std::vector<Diagnostic>& errors) {
+  Checker(options, source, errors).run();
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,181 @@
+#include "app/config/document.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace sluice::app::config {
+namespace {
+
+Position position_of(const toml::source_region& region) {
+  return {static_cast<std::uint32_t>(region.begin.line), static_cast<std::uint32_t>(region.begin.column)};
+}
+
+// The TOML library frees nested tables recursively and bounds the depth of values only, not of dotted keys; a file that
+// could exhaust the stack is refused first. Prose in comments does not count, and ordinary lines have few dots.
+std::optional<Position> too_many_dots(std::string_view text) {
+  constexpr std::size_t usual = 16;
+  constexpr std::size_t allowed = 2000;
+  std::size_t total = 0;
+  for (std::uint32_t line = 1; !text.empty(); ++line) {
+    std::string_view row = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(row.size() + 1, text.size()));
+    std::size_t first = row.find_first_not_of(" \t");
+    if (first == row.npos || row[first] == '#') continue;
+    std::size_t dots = static_cast<std::size_t>(std::ranges::count(row, '.'));
+    if (dots > usual) total += dots - usual;
+    if (total > allowed) return Position{line, 1};
+  }
+  return {};
+}
+
+Value convert(const toml::node& node);
+
+Value convert_table(const toml::table& table) {
+  Value value;
+  for (const auto& [key, child] : table) {
+    value.entries.push_back({{std::string(key.str()), position_of(key.source())}, convert(child)});
+  }
+  // The library keeps keys in alphabetical order.
+  std::ranges::sort(value.entries, {}, [](const Entry& entry) { return entry.key.position; });
+  return value;
+}
+
+Value convert(const toml::node& node) {
+  Value value;
+  if (const toml::table* table = node.as_table()) {
+    value = convert_table(*table);
+  } else if (const toml::array* list = node.as_array()) {
+    value.kind = Value::Kind::list;
+    for (const toml::node& item : *list) value.items.push_back(convert(item));
+  } else if (const auto* text = node.as_string()) {
+    value.kind = Value::Kind::string;
+    value.text = text->get();
+  } else if (const auto* integer = node.as_integer()) {
+    value.kind = Value::Kind::integer;
+    value.integer = integer->get();
+    value.text = fmt::to_string(value.integer);
+  } else if (const auto* real = node.as_floating_point()) {
+    value.kind = Value::Kind::real;
+    value.real = real->get();
+    value.text = fmt::to_string(value.real);
+  } else if (const auto* boolean = node.as_boolean()) {
+    value.kind = Value::Kind::boolean;
+    value.boolean = boolean->get();
+    value.text = value.boolean ? "true" : "false";
+  } else {
+    value.kind = Value::Kind::date;
+  }
+  value.position = position_of(node.source());
+  return value;
+}
+
+bool is_name(std::string_view text) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !text.empty() && letter(text[0]) && std::ranges::all_of(text, [&](char c) { return letter(c) || digit(c); });
+}
+
+void substitute_string(Value& value, const Environment& environment, Source& source, std::vector<Diagnostic>& errors) {
+  std::string_view rest = value.text;
+  std::string result;
+  std::uint32_t decoded = 0;   // characters of the literal that are done
+  std::uint32_t produced = 0;  // characters of the result
+  auto copy = [&](std::string_view text) {
+    result += text;
+    decoded += count_characters(text);
+    produced += count_characters(text);
+  };
+  auto replace = [&](std::string_view written, std::string_view replacement) {
+    std::uint32_t before = count_characters(written);
+    std::uint32_t after = count_characters(replacement);
+    source.add({value.position, decoded, before, produced, after});
+    result += replacement;
+    decoded += before;
+    produced += after;
+  };
+  auto complain = [&](std::string message, std::string hint) {
+    errors.push_back({source.locate(value.position, produced + 1), std::move(message), std::move(hint)});
+    value.broken = true;
+  };
+
+  for (;;) {
+    std::size_t dollar = rest.find("${");
+    if (dollar == rest.npos) break;
+    if (dollar > 0 && rest[dollar - 1] == '$') {
+      copy(rest.substr(0, dollar - 1));
+      replace("$${", "${");
+      rest.remove_prefix(dollar + 2);
+      continue;
+    }
+    copy(rest.substr(0, dollar));
+    rest.remove_prefix(dollar);
+    std::size_t end = rest.find('}');
+    std::string_view inside = rest.substr(2, end == rest.npos ? 0 : end - 2);
+    std::size_t colon = inside.find(":-");
+    std::string_view name = inside.substr(0, colon);
+    if (end == rest.npos || !is_name(name)) {
+      complain("${ must be followed by a name and }, as in ${NAME} or ${NAME:-default}", "$${ stands for ${ itself");
+      break;
+    }
+    std::optional<std::string> found = environment(name);
+    if (colon != inside.npos && (!found || found->empty())) found = inside.substr(colon + 2);
+    if (!found) {
+      complain(fmt::format("the environment variable {} is not set", name),
+               fmt::format("${{{}:-default}} gives it a default", name));
+      found.emplace();
+    }
+    value.substituted = true;
+    replace(rest.substr(0, end + 1), *found);
+    rest.remove_prefix(end + 1);
+  }
+  result += rest;
+  value.text = std::move(result);
+}
+
+}  // namespace
+
+std::string_view name_of(Value::Kind kind) {
+  switch (kind) {
+    case Value::Kind::string:
+      return "a string";
+    case Value::Kind::integer:
+      return "an integer";
+    case Value::Kind::real:
+      return "a float";
+    case Value::Kind::boolean:
+      return "a boolean";
+    case Value::Kind::date:
+      return "a date or time";
+    case Value::Kind::list:
+      return "a list";
+    case Value::Kind::table:
+      return "a table";
+  }
+  return {};
+}
+
+std::optional<Value> parse_document(const Source& source, std::vector<Diagnostic>& errors) {
+  if (auto position = too_many_dots(source.text())) {
+    errors.push_back({*position, "too many dotted keys"});
+    return {};
+  }
+  try {
+    return convert_table(toml::parse(std::string_view(source.text())));
+  } catch (const toml::parse_error& error) {
+    std::string message(error.description());
+    // Some of the library's messages end with the input's name or a full stop.
+    while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
+    errors.push_back({position_of(error.source()), std::move(message)});
+    return {};
+  }
+}
+
+void substitute(Value& value, const Environment& environment, Source& source, std::vector<Diagnostic>& errors) {
+  if (value.kind == Value::Kind::string) substitute_string(value, environment, source, errors);
+  for (Value& item : value.items) substitute(item, environment, source, errors);
+  for (Entry& entry : value.entries) substitute(entry.value, environment, source, errors);
+}
+
+}  // namespace sluice::app::config

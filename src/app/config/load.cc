@@ -1,0 +1,101 @@
+#include "app/config/load.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "app/config/check.h"
+#include "app/config/reader.h"
+
+namespace sluice::app::config {
+namespace {
+
+// More is not a configuration, and has not been read to its end.
+constexpr std::size_t largest_file = 4 << 20;
+
+std::expected<std::string, std::string> read_file(const std::string& path) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (!file) return std::unexpected(fmt::format("cannot be opened: {}", std::strerror(errno)));
+  std::string text;
+  char block[16384];
+  while (std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
+    text.append(block, got);
+    if (text.size() > largest_file) return std::unexpected(fmt::format("is larger than {} bytes", largest_file));
+  }
+  if (std::ferror(file.get())) return std::unexpected(fmt::format("cannot be read: {}", std::strerror(errno)));
+  return text;
+}
+
+std::string from_folder(const std::filesystem::path& folder, std::string_view path) {
+  return (folder / std::filesystem::path(path)).string();  // an absolute path stays as it is
+}
+
+// "sqlite:films.db?mode=ro" names a file; "sqlite::memory:" and "sqlite:file:..." name none that could move.
+void resolve_database(std::string& url, const std::filesystem::path& folder) {
+  constexpr std::string_view scheme = "sqlite:";
+  std::string_view rest = std::string_view(url).substr(scheme.size());
+  if (rest.starts_with(':') || rest.starts_with("file:")) return;
+  url = std::string(scheme) + from_folder(folder, rest);
+}
+
+void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
+  for (auto& database : options.databases) {
+    if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
+  }
+  for (auto& files : options.files) {
+    if (files.root.value.empty()) continue;
+    files.root.value = from_folder(folder, files.root.value);
+    std::error_code error;
+    if (std::filesystem::is_directory(files.root.value, error)) continue;
+    errors.push_back({files.root.position,
+                      fmt::format("the folder cannot be served: {}", error ? error.message() : "it is not a folder"),
+                      fmt::format("it would be {}", files.root.value)});
+  }
+}
+
+Config read(Source source, const Environment& environment, std::vector<Diagnostic>& errors) {
+  Config config{std::move(source), {}};
+  auto document = parse_document(config.source, errors);
+  if (!document) return config;
+  substitute(*document, environment, config.source, errors);
+  Reader(errors).read(*document, config.options);
+  check(config.options, config.source, errors);
+  return config;
+}
+
+std::expected<Config, Errors> outcome(Config config, std::vector<Diagnostic> errors) {
+  if (errors.empty()) return config;
+  std::ranges::sort(errors, {}, [](const Diagnostic& one) { return std::tie(one.position, one.message); });
+  return std::unexpected(Errors{std::move(config.source), std::move(errors)});
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::expected<Config, Errors> parse(Source source, const Environment& environment) {
+  std::vector<Diagnostic> errors;
+  Config config = read(std::move(source), environment, errors);
+  return outcome(std::move(config), std::move(errors));
+}
+
+std::expected<Config, Errors> load(const std::string& path, const Environment& environment) {
+  auto text = read_file(path);
+  if (!text) return std::unexpected(Errors{Source(path, ""), {{{}, text.error()}}});
+  std::vector<Diagnostic> errors;
+  Config config = read(Source(path, std::move(*text)), environment, errors);
+  resolve_paths(config.options, std::filesystem::path(path).parent_path(), errors);
+  return outcome(std::move(config), std::move(errors));
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/config/document.h"
+#include "app/config/source.h"
+#include "app/options.h"
+
+namespace sluice::app::config {
+
+// A configuration that can be served, as far as the file alone can tell: whether the addresses can be bound, the
+// databases reached and the statements prepared is for the stages that do it. They name the place of what they find
+// with `source.render()` and the Located values of the options.
+struct Config {
+  Source source;
+  Options options;
+};
+
+// The process's environment variables.
+[[nodiscard]] std::optional<std::string> process_environment(std::string_view name);
+
+// Reads and checks a file. Relative paths in it are taken from its folder, and the folders that it serves must exist.
+[[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment);
+
+// The same without the file system.
+[[nodiscard]] std::expected<Config, Errors> parse(Source source, const Environment& environment);
+
+}  // namespace sluice::app::config

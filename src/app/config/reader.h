@@ -1,0 +1,223 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "app/config/document.h"
+#include "app/config/source.h"
+#include "app/config/text.h"
+#include "base/declare.h"
+
+// From TOML values into declared structs. What is wrong is reported and left at its default, so that one pass finds
+// every error.
+namespace sluice::app::config {
+
+// What messages call a value: its key from the root ("server.cores"; empty for the root itself) and, where it is a
+// table, the table ("[server]").
+struct Place {
+  std::string key;
+  std::string table;
+
+  [[nodiscard]] std::string child(std::string_view name) const {
+    return key.empty() ? std::string(name) : key + "." + std::string(name);
+  }
+};
+
+class Reader {
+ public:
+  explicit Reader(std::vector<Diagnostic>& errors) : errors_(errors) {}
+
+  template <Declared S>
+  void read(const Value& root, S& out) {
+    read_table(root, Place{}, out);
+  }
+
+ private:
+  template <class S>
+  class Table;
+
+  template <Declared S>
+  void read_table(const Value& value, const Place& place, S& out);
+
+  // The scalars. False: reported, and `out` is as it was.
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, bool& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, double& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, std::string& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, Duration& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, ByteSize& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, Scalar& out);
+  bool read_integer(const Value& value, const std::string& key, std::int64_t min, std::int64_t max, std::int64_t& out);
+  std::optional<std::size_t> read_name(const Value& value, const std::string& key,
+                                       const std::vector<std::string_view>& names);
+
+  template <std::integral T>
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, T& out) {
+    static_assert(sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>, "TOML's integers are int64");
+    std::int64_t number = 0;
+    std::int64_t min = std::max<std::int64_t>(std::numeric_limits<T>::min(), rules.min.value.value_or(INT64_MIN));
+    std::int64_t max = std::min<std::int64_t>(std::numeric_limits<T>::max(), rules.max.value.value_or(INT64_MAX));
+    if (!read_integer(value, key, min, max, number)) return false;
+    out = static_cast<T>(number);
+    return true;
+  }
+
+  template <NamedEnum T>
+  bool read_value(const Value& value, const std::string& key, const Rules&, T& out) {
+    const NameOf<T> all = names_of(T{});
+    std::vector<std::string_view> names;
+    for (const auto& [name, one] : all) names.push_back(name);
+    auto index = read_name(value, key, names);
+    if (index) out = all[*index].second;
+    return index.has_value();
+  }
+
+  template <class T>
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, Located<T>& out) {
+    out.position = value.position;
+    return read_value(value, key, rules, out.value);
+  }
+
+  template <class T>
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, std::optional<T>& out) {
+    T read{};
+    if (!read_value(value, key, rules, read)) return false;
+    out = std::move(read);
+    return true;
+  }
+
+  template <Declared T>
+  bool read_value(const Value& value, const std::string& key, const Rules&, T& out) {
+    read_table(value, {key, "[" + key + "]"}, out);
+    return true;
+  }
+
+  template <class T>
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, std::vector<T>& out) {
+    if (!is_list(value, key, rules, Declared<T>)) return false;
+    out.clear();
+    for (const Value& item : value.items) {
+      T read{};
+      if constexpr (Declared<T>) {
+        read_table(item, {key, "[[" + key + "]]"}, read);
+      } else if (!read_value(item, key, {.check = rules.check}, read)) {
+        continue;
+      }
+      out.push_back(std::move(read));
+    }
+    return true;
+  }
+
+  template <class T>
+  bool read_value(const Value& value, const std::string& key, const Rules&, std::vector<Named<T>>& out) {
+    if (!is_table_of_names(value, key)) return false;
+    out.clear();
+    for (const Entry& entry : value.entries) {
+      Named<T> read{.name = entry.key, .value = {}};
+      read_value(entry.value, key + "." + entry.key.value, {}, read.value);
+      out.push_back(std::move(read));
+    }
+    return true;
+  }
+
+  bool is_list(const Value& value, const std::string& key, const Rules& rules, bool of_tables);
+  bool is_table_of_names(const Value& value, const std::string& key);
+  bool complain(Position position, std::string message, std::string hint = {});  // always false
+  bool wrong_kind(const Value& value, const std::string& key, std::string_view wanted, std::string hint = {});
+  void missing(Position position, const Place& place, std::string_view key);
+  void unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known);
+  void not_yet(const Entry& entry, const Place& place);
+
+  std::vector<Diagnostic>& errors_;
+};
+
+// The visitor: one table and the struct that it fills.
+template <class S>
+class Reader::Table {
+ public:
+  Table(Reader& reader, const Value& value, const Place& place, S& out)
+      : reader_(reader), value_(value), place_(place), out_(out) {}
+
+  template <class T>
+  void field(std::string_view key, T S::* member, std::string_view /*meaning*/, const Rules& rules = {}) {
+    known_.push_back(key);
+    if (const Entry* entry = find(key)) {
+      if (!entry->value.broken) reader_.read_value(entry->value, place_.child(key), rules, out_.*member);
+    } else if (rules.required) {
+      reader_.missing(value_.position, place_, key);
+    }
+  }
+  void position(Position S::* member) { out_.*member = value_.position; }
+  void shorthand(std::string_view) {}
+  void planned(std::string_view key) {
+    planned_.push_back(key);
+    if (const Entry* entry = find(key)) reader_.not_yet(*entry, place_);
+  }
+
+  void report_unknown() {
+    for (const Entry& entry : value_.entries) {
+      if (std::ranges::count(known_, entry.key.value) + std::ranges::count(planned_, entry.key.value) == 0) {
+        reader_.unknown(entry, place_, known_);
+      }
+    }
+  }
+
+ private:
+  const Entry* find(std::string_view key) const {
+    auto entry =
+        std::ranges::find(value_.entries, key, [](const Entry& one) -> std::string_view { return one.key.value; });
+    return entry == value_.entries.end() ? nullptr : &*entry;
+  }
+
+  Reader& reader_;
+  const Value& value_;
+  const Place& place_;
+  S& out_;
+  std::vector<std::string_view> known_;
+  std::vector<std::string_view> planned_;
+};
+
+namespace detail {
+// Finds the key that a plain value stands for.
+struct ShorthandFinder {
+  template <class S, class T>
+  void field(std::string_view, T S::*, std::string_view, const Rules& = {}) {}
+  template <class S>
+  void position(Position S::*) {}
+  void planned(std::string_view) {}
+  void shorthand(std::string_view name) { key = name; }
+
+  std::string_view key;
+};
+}  // namespace detail
+
+template <Declared S>
+void Reader::read_table(const Value& value, const Place& place, S& out) {
+  if (value.broken) return;
+  Value stand_in;
+  const Value* table = &value;
+  if (value.kind != Value::Kind::table) {
+    detail::ShorthandFinder finder;
+    S::declare(finder);
+    if (finder.key.empty() || value.kind == Value::Kind::list) {
+      bool list_of_tables =
+          value.kind == Value::Kind::list && !value.items.empty() && value.items[0].kind == Value::Kind::table;
+      wrong_kind(value, place.key, "a table", list_of_tables ? "write [" + place.key + "], once" : "");
+      return;
+    }
+    stand_in.position = value.position;
+    stand_in.entries.push_back({{std::string(finder.key), value.position}, value});
+    table = &stand_in;
+  }
+  Table<S> visitor(*this, *table, place, out);
+  S::declare(visitor);
+  visitor.report_unknown();
+}
+
+}  // namespace sluice::app::config

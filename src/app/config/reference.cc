@@ -1,0 +1,237 @@
+#include "app/config/reference.h"
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/config/text.h"
+#include "app/options.h"
+#include "base/declare.h"
+
+namespace sluice::app::config {
+namespace {
+
+// The parts of one table of the file, as Markdown.
+struct Section {
+  std::string rows;
+  std::string shorthand;
+  std::vector<std::string> below;  // the tables in it, whole
+};
+
+std::string code(std::string_view text) { return fmt::format("`{}`", text); }
+std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+// "1 to 64", "at least 1"; nothing without bounds.
+std::string bounds(const Rules& rules, const std::function<std::string(std::int64_t)>& format) {
+  if (rules.min.value && rules.max.value)
+    return fmt::format(", {} to {}", format(*rules.min.value), format(*rules.max.value));
+  if (rules.min.value) return fmt::format(", at least {}", format(*rules.min.value));
+  if (rules.max.value) return fmt::format(", at most {}", format(*rules.max.value));
+  return {};
+}
+
+// For each type of field: what may be written, and how its default is written ("" for none).
+
+std::string type_of(bool, const Rules&) { return "`true` or `false`"; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+
+template <std::integral T>
+std::string type_of(T, const Rules& rules) {
+  return "integer" + bounds(rules, [](std::int64_t bound) { return fmt::to_string(bound); });
+}
+template <std::integral T>
+std::string text_of(T value) {
+  return fmt::to_string(value);
+}
+
+std::string type_of(const std::string&, const Rules&) { return "string"; }
+std::string text_of(const std::string& value) { return in_quotes(value); }
+
+std::string type_of(Duration, const Rules& rules) {
+  return "duration" + bounds(rules, [](std::int64_t bound) { return format_duration(Duration(bound)); });
+}
+std::string text_of(Duration value) { return in_quotes(format_duration(value)); }
+
+std::string type_of(ByteSize, const Rules& rules) {
+  return "size" +
+         bounds(rules, [](std::int64_t bound) { return format_size(ByteSize{static_cast<std::uint64_t>(bound)}); });
+}
+std::string text_of(ByteSize value) { return in_quotes(format_size(value)); }
+
+std::string type_of(const Scalar&, const Rules&) { return "string, number or boolean"; }
+std::string text_of(const Scalar& value) { return in_quotes(value.text); }
+
+template <NamedEnum T>
+std::string type_of(T, const Rules&) {
+  std::string names;
+  for (const auto& [name, value] : names_of(T{})) {
+    if (!names.empty()) names += ", ";
+    names += code(in_quotes(name));
+  }
+  return names;
+}
+template <NamedEnum T>
+std::string text_of(T wanted) {
+  for (const auto& [name, value] : names_of(T{})) {
+    if (value == wanted) return in_quotes(name);
+  }
+  return {};
+}
+
+template <class T>
+std::string type_of(const Located<T>& value, const Rules& rules) {
+  return type_of(value.value, rules);
+}
+template <class T>
+std::string text_of(const Located<T>& value) {
+  return text_of(value.value);
+}
+
+template <class T>
+std::string type_of(const std::optional<T>&, const Rules& rules) {
+  return type_of(T{}, rules);
+}
+template <class T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? text_of(*value) : "";
+}
+
+template <class T>
+std::string type_of(const std::vector<T>&, const Rules&) {
+  return fmt::format("list of {}s", type_of(T{}, Rules{}));
+}
+template <class T>
+std::string text_of(const std::vector<T>& values) {
+  std::string items;
+  for (const T& value : values) {
+    if (!items.empty()) items += ", ";
+    items += text_of(value);
+  }
+  return fmt::format("[{}]", items);
+}
+
+template <Declared S>
+std::string describe(const std::string& key, std::string_view header, std::string_view meaning);
+
+// The visitor of one struct, with its defaults.
+template <class S>
+class Describer {
+ public:
+  Describer(const std::string& key, Section& section) : key_(key), section_(section) {}
+
+  template <class T>
+  void field(std::string_view name, T S::* member, std::string_view meaning, const Rules& rules = {}) {
+    describe_field(name, defaults_.*member, meaning, rules);
+  }
+  void position(Position S::*) {}
+  void planned(std::string_view) {}
+  void shorthand(std::string_view name) {
+    section_.shorthand =
+        fmt::format("A plain value stands for the table with only `{}`: `{} = …` is `{} = {{ {} = … }}`.\n\n", name,
+                    key_, key_, name);
+  }
+
+ private:
+  [[nodiscard]] std::string below(std::string_view name) const {
+    return key_.empty() ? std::string(name) : fmt::format("{}.{}", key_, name);
+  }
+
+  template <Declared T>
+  void describe_field(std::string_view name, const T&, std::string_view meaning, const Rules&) {
+    section_.below.push_back(describe<T>(below(name), fmt::format("[{}]", below(name)), meaning));
+  }
+  template <Declared T>
+  void describe_field(std::string_view name, const std::vector<T>&, std::string_view meaning, const Rules&) {
+    section_.below.push_back(describe<T>(below(name), fmt::format("[[{}]]", below(name)), meaning));
+  }
+  template <Declared T>
+  void describe_field(std::string_view name, const std::vector<Named<T>>&, std::string_view meaning, const Rules&) {
+    std::string named = below(name) + ".NAME";
+    section_.below.push_back(describe<T>(named, fmt::format("[{}]", named), meaning));
+  }
+  template <class T>
+  void describe_field(std::string_view name, const T& value, std::string_view meaning, const Rules& rules) {
+    std::string text = text_of(value);
+    std::string standard = rules.required ? "required" : text.empty() || text == "\"\"" ? "" : code(text);
+    section_.rows += fmt::format("| `{}` | {} | {} | {} |\n", name, type_of(value, rules), standard, meaning);
+  }
+
+  const std::string& key_;
+  Section& section_;
+  const S defaults_{};
+};
+
+template <Declared S>
+std::string describe(const std::string& key, std::string_view header, std::string_view meaning) {
+  Section section;
+  Describer<S> describer(key, section);
+  S::declare(describer);
+  std::string text = fmt::format("## `{}`\n\n{}\n\n{}", header, meaning, section.shorthand);
+  if (!section.rows.empty()) {
+    text += fmt::format("| key | value | default | meaning |\n|---|---|---|---|\n{}\n", section.rows);
+  }
+  for (const std::string& table : section.below) text += table;
+  return text;
+}
+
+}  // namespace
+
+std::string reference_example() {
+  return R"([server]
+listen = ["127.0.0.1:8080"]
+
+[database.main]
+url = "${DATABASE_URL:-sqlite:films.db}"
+
+[[endpoint]]
+path = "/films"
+get = "SELECT id, slug FROM films WHERE id > :after ORDER BY id LIMIT :limit"
+[endpoint.params]
+after = { type = "int", default = 0 }
+limit = { type = "int", default = 100 }
+
+[[endpoint]]
+path = "/films/{slug}"
+returns = "object"
+get = "SELECT * FROM films WHERE slug = :slug"
+)";
+}
+
+std::string reference() {
+  std::string text = R"(# The configuration file
+
+`sluice serve FILE` runs what one TOML file says, `sluice check FILE` only reads it and says what is wrong. Without FILE
+it is `sluice.toml`. This page is what `sluice reference` prints.
+
+```toml
+)" + reference_example() +
+                     R"(```
+
+How values are written:
+
+- A *string* may hold `${NAME}` or `${NAME:-default}` from the environment; the default stands in where the variable is
+  missing or empty, and without one a missing variable is an error. `$${` stands for `${` itself. A number or a boolean
+  from the environment is written in quotes: `cores = "${CORES:-0}"`.
+- A *duration* is a string of numbers with units: `"250ms"`, `"10s"`, `"1h30m"`. The units are `d`, `h`, `m`, `s`, `ms`
+  and `us`.
+- A *size* is a number of bytes, or a string with a unit: `"16KiB"`. The units are `B`, `KiB`, `MiB` and `GiB`.
+- Relative paths are taken from the folder of the configuration file.
+
+A key that is not on this page is an error, and so is a value out of its bounds. Each error names its line and column,
+and the exit code is 3.
+
+)";
+  Section root;
+  std::string key;
+  Describer<Options> describer(key, root);
+  Options::declare(describer);
+  for (const std::string& table : root.below) text += table;
+  text.pop_back();  // the last table's empty line
+  return text;
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,139 @@
+#include "app/config/source.h"
+
+#include <gtest/gtest.h>
+
+#include "app/config/document.h"
+
+namespace sluice::app::config {
+namespace {
+
+using std::string_literals::operator""s;
+
+TEST(Render, LineCaretAndHint) {
+  Source source("a.toml", "one = 1\n\ttwo = 2\r\n");
+  EXPECT_EQ(source.render({{2, 2}, "unknown key", "did you mean this?"}),
+            "a.toml:2:2: error: unknown key\n"
+            "  2 |  two = 2\n"
+            "    |  ^\n"
+            "    = did you mean this?\n");
+  EXPECT_EQ(source.render({{1, 7}, "no"}), "a.toml:1:7: error: no\n  1 | one = 1\n    |       ^\n");
+  EXPECT_EQ(source.render({{}, "no", "why"}), "a.toml: error: no\n  = why\n");
+}
+
+TEST(Render, PositionsBeyondTheTextAreShownAtItsEnd) {
+  Source source("a.toml", "one");
+  EXPECT_EQ(source.render({{1, 50}, "no"}), "a.toml:1:50: error: no\n  1 | one\n    |    ^\n");
+  EXPECT_EQ(source.render({{9, 1}, "no"}), "a.toml:9:1: error: no\n  9 | \n    | ^\n");
+  EXPECT_EQ(Source().render({{1, 1}, "no"}), ":1:1: error: no\n  1 | \n    | ^\n");
+}
+
+TEST(Render, CountsCharactersNotBytes) {
+  Source source("a.toml", "\xEF\xBB\xBF\"größe\" = 1");
+  EXPECT_EQ(source.render({{1, 11}, "no"}), "a.toml:1:11: error: no\n  1 | \"größe\" = 1\n    |           ^\n");
+}
+
+TEST(Render, NothingReachesTheTerminalRaw) {
+  Source source("a.toml", "a\x1b[31m\xff\xc2\x9b\x7f\0b"s);
+  EXPECT_EQ(source.render({{1, 1}, "key \x1b[1m"}),
+            "a.toml:1:1: error: key \uFFFD[1m\n  1 | a\uFFFD[31m\uFFFD\uFFFD\uFFFD\uFFFDb\n    | ^\n");
+}
+
+TEST(Render, MasksPasswords) {
+  Source source("a.toml", R"(url = "postgres://me:s3cr@t@host/db" # and x://u:p@h, y://u@h, z://h:1/p)");
+  EXPECT_EQ(source.render({{1, 7}, "no"}),
+            "a.toml:1:7: error: no\n"
+            "  1 | url = \"postgres://me:******@host/db\" # and x://u:*@h, y://u@h, z://h:1/p\n"
+            "    |       ^\n");
+}
+
+TEST(Render, CutsLongLinesAroundTheError) {
+  Source source("a.toml", std::string(1000, 'a') + "X" + std::string(1000, 'b'));
+  EXPECT_EQ(source.render({{1, 1001}, "no"}), "a.toml:1:1001: error: no\n  1 | ..." + std::string(80, 'a') + "X" +
+                                                   std::string(79, 'b') + "...\n    | " + std::string(83, ' ') + "^\n");
+  EXPECT_EQ(source.render({{1, 1}, "no"}),
+            "a.toml:1:1: error: no\n  1 | " + std::string(160, 'a') + "...\n    | ^\n");
+}
+
+TEST(Errors, OnlyTheFirstTwenty) {
+  Errors errors{Source("a.toml", "x"), std::vector<Diagnostic>(23, Diagnostic{{1, 1}, "no"})};
+  std::string one = "a.toml:1:1: error: no\n  1 | x\n    | ^\n";
+  std::string all;
+  for (int i = 0; i < 20; ++i) all += one;
+  EXPECT_EQ(errors.text(), all + "a.toml: and 3 more errors\n");
+}
+
+// Reads `x = LITERAL` and finds each character of the value again: the file must have it at the place that locate()
+// gives.
+void expect_every_character_found(const std::string& literal) {
+  Source source("a.toml", "# first\nx = " + literal);
+  std::vector<Diagnostic> errors;
+  auto document = parse_document(source, errors);
+  ASSERT_TRUE(document) << literal;
+  const Value& value = document->entries[0].value;
+  EXPECT_EQ(source.locate(value.position, 0), value.position);
+  for (std::size_t i = 0; i < value.text.size(); ++i) {
+    Position at = source.locate(value.position, static_cast<std::uint32_t>(i) + 1);
+    std::string_view text = source.text();
+    for (std::uint32_t line = 1; line < at.line; ++line) text.remove_prefix(text.find('\n') + 1);
+    text.remove_prefix(at.column - 1);
+    char expected = value.text[i];
+    if (text.starts_with("\r\n")) text.remove_prefix(1);
+    if (expected == '\n') EXPECT_TRUE(text[0] == '\n' || text.starts_with("\\n")) << literal << " at " << i;
+    if (expected != '\n') EXPECT_EQ(text[0], text[0] == '\\' ? '\\' : expected) << literal << " at " << i;
+  }
+}
+
+TEST(Locate, EveryKindOfString) {
+  for (const char* literal : {
+           R"("abc def")",
+           R"('abc "def" \n')",
+           R"("a\tb\"c\\d\u0041e\U00000041f\ng")",
+           "\"\"\"abc\ndef\n\nghi\"\"\"",
+           "\"\"\"\nabc\ndef\"\"\"",
+           "\"\"\"\r\nabc\r\ndef\"\"\"",
+           "\"\"\"abc\\\n   def \\\n\n\n  ghi \\\\ \\t jkl\"\"\"",
+           "\"\"\"\\\n   abc\"\"\"",
+           "'''\nabc\\\n  def'''",
+           "'''a'b''c'''",
+           "\"\"\"a\"b\"\"c\"\"\"",
+           R"("")",
+       }) {
+    expect_every_character_found(literal);
+  }
+}
+
+TEST(Locate, CountsCharactersInTheValueToo) {
+  Source source("a.toml", "x = \"größe ich\"");
+  EXPECT_EQ(source.locate({1, 5}, 7), (Position{1, 12}));
+}
+
+TEST(Locate, ThroughReplacedVariables) {
+  Source source("a.toml", "x = \"\"\"\nab ${N} cd\n$${x} ${M}!\"\"\"");
+  std::vector<Diagnostic> errors;
+  auto document = parse_document(source, errors);
+  ASSERT_TRUE(document);
+  Value& value = document->entries[0].value;
+  substitute(
+      value, [](std::string_view name) { return name == "N" ? "123456789" : ""; }, source, errors);
+  ASSERT_TRUE(errors.empty());
+  ASSERT_EQ(value.text, "ab 123456789 cd\n${x} !");
+  EXPECT_EQ(source.locate(value.position, 1), (Position{2, 1}));
+  EXPECT_EQ(source.locate(value.position, 4), (Position{2, 4}));    // 1
+  EXPECT_EQ(source.locate(value.position, 12), (Position{2, 4}));   // 9: still the variable
+  EXPECT_EQ(source.locate(value.position, 14), (Position{2, 9}));   // c
+  EXPECT_EQ(source.locate(value.position, 17), (Position{3, 1}));   // $
+  EXPECT_EQ(source.locate(value.position, 19), (Position{3, 4}));   // x
+  EXPECT_EQ(source.locate(value.position, 22), (Position{3, 11}));  // !
+}
+
+TEST(Locate, NeverLeavesTheText) {
+  Source source("a.toml", "x = \"ab\\");
+  EXPECT_EQ(source.locate({1, 1}, 5), (Position{1, 1}));  // not a string
+  EXPECT_EQ(source.locate({7, 1}, 5), (Position{7, 1}));
+  source.locate({1, 5}, 1000);
+  Source("a.toml", "\"\"\"\\").locate({1, 1}, 1000);
+  Source("a.toml", "\"\\u00").locate({1, 1}, 1000);
+}
+
+}  // namespace
+}  // namespace sluice::app::config

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/options.h"
+#include "base/declare.h"
+#include "files/options.h"
+#include "sql/options.h"
+
+namespace sluice::app {
+
+enum class AccessLog : std::uint8_t { off, standard_output };
+
+inline NameOf<AccessLog> names_of(AccessLog) {
+  return {{"off", AccessLog::off}, {"stdout", AccessLog::standard_output}};
+}
+
+// [server]
+struct ServerOptions {
+  std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
+  std::uint32_t cores = 0;
+  ByteSize header_limit = 16_KiB;
+  ByteSize body_limit = 1_MiB;
+  Duration header_timeout = 10s;
+  Duration body_timeout = 10s;
+  Duration idle_timeout = 60s;
+  Duration write_timeout = 30s;
+  std::uint32_t connections = 16384;
+  Duration grace = 10s;
+  AccessLog access_log = AccessLog::off;
+  Located<std::string> server_header{"sluice"};
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("listen", &ServerOptions::listen,
+            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock`.",
+            {.min = 1, .max = 64});
+    v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
+            {.min = 0, .max = 1024});
+    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
+            {.min = 1_KiB, .max = 1_MiB});
+    v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
+    v.field("header_timeout", &ServerOptions::header_timeout,
+            "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
+    v.field("body_timeout", &ServerOptions::body_timeout, "How long a request's body may stand still: 408 after it.",
+            {.min = 1ms, .max = 1h});
+    v.field("idle_timeout", &ServerOptions::idle_timeout,
+            "How long a connection is kept without a request before it is closed.", {.min = 1ms, .max = 24h});
+    v.field("write_timeout", &ServerOptions::write_timeout,
+            "How long a client may take nothing of its answer before the connection is closed.",
+            {.min = 1ms, .max = 24h});
+    v.field("connections", &ServerOptions::connections, "Connections of each core: 503 and closed beyond it.",
+            {.min = 1, .max = 10'000'000});
+    v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
+    v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
+    v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
+    v.planned("tls");
+  }
+};
+
+// [admin]
+struct AdminOptions {
+  Located<std::string> listen{"127.0.0.1:8081"};  // empty: off
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("listen", &AdminOptions::listen, "Where `/livez`, `/readyz` and `/metrics` answer; empty: nowhere.");
+  }
+};
+
+// The whole file.
+struct Options {
+  ServerOptions server;
+  AdminOptions admin;
+  std::vector<Named<sql::DatabaseOptions>> databases;
+  std::vector<api::EndpointOptions> endpoints;
+  std::vector<files::FilesOptions> files;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("server", &Options::server, "What clients connect to, and what they may take.");
+    v.field("admin", &Options::admin, "What operators connect to. It has no log-in: keep it on the loopback.");
+    v.field("database", &Options::databases, "A database that endpoints answer from.");
+    v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
+    v.field("files", &Options::files, "A folder of files.");
+    for (const char* key : {"resident", "upstream", "route", "policy"}) v.planned(key);
+  }
+};
+
+}  // namespace sluice::app

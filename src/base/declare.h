@@ -1,0 +1,156 @@
+#pragma once
+
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+
+// How a module declares its options: once, beside the plain struct that holds them. The TOML reader, `sluice check` and
+// the reference page are visitors of that one declaration.
+//
+//   enum class Returns : std::uint8_t { rows, object };
+//   inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
+//
+//   struct EndpointOptions {
+//     Located<std::string> path;
+//     Returns returns = Returns::rows;
+//     Duration timeout = 30s;
+//     ByteSize limit = 1_MiB;
+//     std::vector<Named<ParamOptions>> params;
+//     Position position;
+//
+//     template <class Visitor>
+//     static void declare(Visitor& v) {
+//       v.field("path", &EndpointOptions::path, "Where it is served.", {.required = true, .check = check_path});
+//       v.field("returns", &EndpointOptions::returns, "`rows`: an array; `object`: exactly one row.");
+//       v.field("timeout", &EndpointOptions::timeout, "How long the statement may take.", {.min = 1ms, .max = 1h});
+//       v.field("limit", &EndpointOptions::limit, "...", {.min = 1_KiB});
+//       v.field("params", &EndpointOptions::params, "The statement's parameters by name.");
+//       v.position(&EndpointOptions::position);
+//     }
+//   };
+//
+// What a field's type may be, and how it is written in TOML:
+//
+//   bool, any integer, double   true, 42, 0.5
+//   std::string                 "text", with ${NAME} and ${NAME:-default} from the environment
+//   an enum with names_of()     "rows"
+//   Duration                    "250ms", "10s", "1m", "1h30m" (us, ms, s, m, h, d)
+//   ByteSize                    "16KiB", "1MiB", "2GiB", or a plain number of bytes
+//   Scalar                      a string, integer, float or boolean, kept as its text
+//   std::optional<T>            as T; absent is nullopt
+//   Located<T>                  as T, with where it stands in the file
+//   std::vector<T>              a list of T; of declared structs: [[key]]
+//   a declared struct           a table: [key]
+//   std::vector<Named<T>>       a table of T by name: [key.NAME], or key.NAME = ...; in the order of the file
+//
+// What the visitor offers besides field():
+//
+//   v.position(&S::position)    where the table begins in the file
+//   v.shorthand("type")         a plain value in place of the table stands for a table with only that key
+//   v.planned("tls")            a key that is designed and not built: an error that says so, and not in the reference
+namespace sluice {
+
+// A place in the configuration file; both are counted from 1, columns in characters. Line 0: not from a file.
+struct Position {
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+
+  friend constexpr auto operator<=>(const Position&, const Position&) = default;
+};
+
+// A value that later stages may have to complain about.
+template <class T>
+struct Located {
+  T value{};
+  Position position;
+
+  Located() = default;
+  Located(T initial, Position where = {}) : value(std::move(initial)), position(where) {}
+  Located(const char* text)
+    requires std::is_same_v<T, std::string>
+      : value(text) {}
+  operator const T&() const { return value; }
+};
+
+// An entry of a table of names: [database.main] has the name "main".
+template <class T>
+struct Named {
+  Located<std::string> name;
+  T value{};
+};
+
+struct ByteSize {
+  std::uint64_t bytes = 0;
+
+  constexpr operator std::uint64_t() const { return bytes; }
+};
+
+// The text of a string, integer, float or boolean.
+struct Scalar {
+  std::string text;
+};
+
+inline namespace literals {
+constexpr ByteSize operator""_B(unsigned long long count) { return {count}; }
+constexpr ByteSize operator""_KiB(unsigned long long count) { return {count << 10}; }
+constexpr ByteSize operator""_MiB(unsigned long long count) { return {count << 20}; }
+constexpr ByteSize operator""_GiB(unsigned long long count) { return {count << 30}; }
+}  // namespace literals
+
+// One end of what is allowed, in the field's own unit: a number, nanoseconds, bytes. Not set: no bound.
+struct Bound {
+  std::optional<std::int64_t> value;
+
+  constexpr Bound() = default;
+  template <class T>
+    requires std::is_integral_v<T>
+  constexpr Bound(T number) : value(static_cast<std::int64_t>(number)) {}
+  template <class Rep, class Period>
+  constexpr Bound(std::chrono::duration<Rep, Period> duration)
+      : value(std::chrono::duration_cast<Duration>(duration).count()) {}
+  constexpr Bound(ByteSize size) : value(static_cast<std::int64_t>(size.bytes)) {}
+};
+
+struct Rules {
+  Bound min = {};  // of numbers, durations and sizes; of a list: how many
+  Bound max = {};
+  // The key must be there. A required string or list is not empty either.
+  bool required = false;
+  // What else a string (in a list: each one) must obey. Returns what is wrong ("must begin with '/'"), or nothing.
+  // It does not repeat the value, which may hold a secret.
+  std::string (*check)(std::string_view text) = nullptr;
+};
+
+// An enum's names in the file, as `names_of(Enum)` beside the enum returns them.
+template <class Enum>
+using NameOf = std::vector<std::pair<std::string_view, Enum>>;
+
+template <class T>
+concept NamedEnum = std::is_enum_v<T> && requires(T value) {
+  { names_of(value) } -> std::same_as<NameOf<T>>;
+};
+
+namespace detail {
+// Stands for any visitor in the concept below.
+struct AnyVisitor {
+  template <class S, class T>
+  void field(std::string_view, T S::*, std::string_view, const Rules& = {}) {}
+  template <class S>
+  void position(Position S::*) {}
+  void shorthand(std::string_view) {}
+  void planned(std::string_view) {}
+};
+}  // namespace detail
+
+template <class T>
+concept Declared = std::is_class_v<T> && requires(detail::AnyVisitor& visitor) { T::declare(visitor); };
+
+}  // namespace sluice

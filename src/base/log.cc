@@ -1,0 +1,51 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <string>
+
+namespace sluice {
+namespace {
+
+constexpr int lines_a_second = 20;
+
+struct Limiter {
+  std::chrono::steady_clock::time_point second{};
+  int written = 0;
+  int kept_back = 0;
+};
+thread_local Limiter limiter;
+
+void write_line(std::string_view text) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  char stamp[32];
+  const std::size_t stamp_size = std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", &parts);
+  std::string line(stamp, stamp_size);
+  line += "sluice: ";
+  // One event is one line, whatever a database says.
+  for (const char c : text) line += c == '\n' || c == '\r' ? ' ' : c;
+  line += '\n';
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace
+
+void log_error(std::string_view line) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - limiter.second >= std::chrono::seconds(1)) {
+    if (limiter.kept_back != 0) write_line(std::to_string(limiter.kept_back) + " more lines like these were kept back");
+    limiter = {.second = now};
+  }
+  if (++limiter.written > lines_a_second) {
+    ++limiter.kept_back;
+    return;
+  }
+  write_line(line);
+}
+
+}  // namespace sluice

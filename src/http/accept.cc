@@ -1,0 +1,81 @@
+#include "http/accept.h"
+
+namespace sluice::http {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// The part up to the separator, which is taken off `rest` with it.
+std::string_view next_part(std::string_view& rest, char separator) {
+  const auto end = rest.find(separator);
+  const std::string_view part = rest.substr(0, end);
+  rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+  return trimmed(part);
+}
+
+// "0.85" as 850; a weight that is none counts as 1000, as if it were missing.
+std::uint16_t weight(std::string_view text) {
+  if (text.empty() || text.size() > 5 || (text[0] != '0' && text[0] != '1')) return 1000;
+  if (text.size() > 1 && text[1] != '.') return 1000;
+  unsigned value = 0;
+  unsigned unit = 100;
+  for (const char digit : text.substr(text.size() > 1 ? 2 : 1)) {
+    if (digit < '0' || digit > '9') return 1000;
+    value += static_cast<unsigned>(digit - '0') * unit;
+    unit /= 10;
+  }
+  return static_cast<std::uint16_t>(text[0] == '1' ? 1000 : value);
+}
+
+}  // namespace
+
+std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, std::string_view subtype) {
+  std::uint16_t best = 1000;
+  int best_rank = 0;  // 1: */*, 2: type/*, 3: type/subtype
+  bool any = false;
+  for (const Field& field : fields) {
+    if (field.name.size() != 6 || !same_name(field.name, "accept")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      std::string_view range = next_part(rest, ',');
+      if (range.empty()) continue;
+      const std::string_view media = next_part(range, ';');
+      const auto slash = media.find('/');
+      if (slash == std::string_view::npos) continue;
+      any = true;
+      const std::string_view major = media.substr(0, slash);
+      const std::string_view minor = media.substr(slash + 1);
+      int rank = 0;
+      if (same_name(major, type) && same_name(minor, subtype)) {
+        rank = 3;
+      } else if (same_name(major, type) && minor == "*") {
+        rank = 2;
+      } else if (media == "*/*") {
+        rank = 1;
+      }
+      if (rank <= best_rank) continue;
+      best_rank = rank;
+      best = 1000;
+      while (!range.empty()) {
+        const std::string_view parameter = next_part(range, ';');
+        if (parameter.size() > 2 && (parameter[0] == 'q' || parameter[0] == 'Q') && parameter[1] == '=') {
+          best = weight(parameter.substr(2));
+        }
+      }
+    }
+  }
+  return any && best_rank == 0 ? 0 : best;
+}
+
+bool lists_token(std::string_view list, std::string_view token) {
+  while (!list.empty()) {
+    std::string_view item = next_part(list, ',');
+    if (same_name(next_part(item, ';'), token)) return true;
+  }
+  return false;
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,162 @@
+#include "http/h1/chunked.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "http/h1/response.h"
+#include "http/h1/scan.h"
+
+namespace sluice::http::h1 {
+
+ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
+  SLUICE_ASSERT(phase_ != Phase::complete);
+  const char* const base = in.data();
+  const char* const end = base + in.size();
+  const char* p = base;
+  const auto step = [&](Step::State state, Reason reason = Reason::none) -> Step {
+    if (state == Step::State::refused || state == Step::State::done) phase_ = Phase::complete;
+    return {state, reason, static_cast<std::size_t>(p - base), {}};
+  };
+  const auto refuse = [&](Reason reason) { return step(Step::State::refused, reason); };
+
+  while (p != end) {
+    switch (phase_) {
+      case Phase::size: {
+        const int digit = hex_value(*p);
+        if (digit >= 0) {
+          if (++digits_ > max_size_digits) return refuse(Reason::bad_chunk_size);
+          left_ = left_ << 4 | static_cast<std::uint64_t>(digit);
+          if (left_ > INT64_MAX) return refuse(Reason::bad_chunk_size);
+        } else if (digits_ == 0) {
+          return refuse(Reason::bad_chunk_size);
+        } else if (*p == '\r') {
+          phase_ = Phase::size_lf;
+        } else if (*p == ';') {
+          phase_ = Phase::extension;
+          if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
+        } else {
+          return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_size);
+        }
+        ++p;
+        break;
+      }
+
+      case Phase::extension:
+        if (*p == '\r') {
+          phase_ = Phase::size_lf;
+        } else if (EndsValue::test(p)) {
+          return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_size);
+        } else if (++extension_size_ > max_extension_size) {
+          return refuse(Reason::chunk_extension_too_long);
+        }
+        ++p;
+        break;
+
+      case Phase::size_lf:
+        if (*p != '\n') return refuse(Reason::bare_cr);
+        ++p;
+        phase_ = left_ == 0 ? Phase::line : Phase::data;
+        break;
+
+      case Phase::data: {
+        const std::size_t size = std::min<std::uint64_t>(left_, static_cast<std::uint64_t>(end - p));
+        const std::string_view data{p, size};
+        p += size;
+        left_ -= size;
+        if (left_ == 0) phase_ = Phase::data_cr;
+        return {Step::State::data, Reason::none, static_cast<std::size_t>(p - base), data};
+      }
+
+      case Phase::data_cr:
+        if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_end);
+        ++p;
+        phase_ = Phase::data_lf;
+        break;
+
+      case Phase::data_lf:
+        if (*p != '\n') return refuse(Reason::bare_cr);
+        ++p;
+        digits_ = 0;
+        phase_ = Phase::size;
+        break;
+
+      // The trailer section: fields as in a head, forgotten as soon as they have been seen to be ones.
+      case Phase::line:
+        name_empty_ = true;
+        phase_ = *p == '\r' ? Phase::last_lf : Phase::name;
+        if (phase_ == Phase::name) break;
+        ++p;
+        break;
+
+      case Phase::name:
+        if (is_token_char(*p)) {
+          name_empty_ = false;
+        } else if (*p == ':' && !name_empty_) {
+          phase_ = Phase::value;
+        } else {
+          return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_trailer);
+        }
+        if (++trailer_size_ > max_trailer_size) return refuse(Reason::trailers_too_large);
+        ++p;
+        break;
+
+      case Phase::value: {
+        // Never past the limit, so that the answer does not depend on how the bytes came.
+        const char* const window =
+            p + std::min<std::ptrdiff_t>(end - p, std::ptrdiff_t{max_trailer_size} - trailer_size_);
+        const char* const stop = find_first<EndsValue>(base, p, window);
+        trailer_size_ = static_cast<std::uint16_t>(trailer_size_ + (stop - p));
+        p = stop;
+        if (stop == end) break;
+        if (stop == window && !EndsValue::test(stop)) return refuse(Reason::trailers_too_large);
+        if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_trailer);
+        ++p;
+        phase_ = Phase::line_lf;
+        break;
+      }
+
+      case Phase::line_lf:
+        if (*p != '\n') return refuse(Reason::bare_cr);
+        ++p;
+        phase_ = Phase::line;
+        break;
+
+      case Phase::last_lf:
+        if (*p != '\n') return refuse(Reason::bare_cr);
+        ++p;
+        return step(Step::State::done);
+
+      case Phase::complete:
+        return refuse(Reason::none);  // a mistake of the caller's, which the assert above catches
+    }
+  }
+  return step(Step::State::need_more);
+}
+
+std::size_t begin_chunk(Buffer& out) {
+  const std::size_t mark = out.size();
+  static_cast<void>(out.reserve(chunk_prefix_size));
+  out.commit(chunk_prefix_size);
+  return mark;
+}
+
+void end_chunk(Buffer& out, std::size_t mark) {
+  SLUICE_ASSERT(out.size() >= mark + chunk_prefix_size);
+  const std::uint64_t size = out.size() - mark - chunk_prefix_size;
+  if (size == 0) return out.truncate(mark);
+  SLUICE_ASSERT(size <= 0xFFFFFFFF);
+  out.append("\r\n");
+  static constexpr char digits[] = "0123456789ABCDEF";
+  char* const prefix = out.data() + mark;
+  for (int i = 0; i < 8; ++i) prefix[i] = digits[size >> (28 - 4 * i) & 0xF];
+  std::memcpy(prefix + 8, "\r\n", 2);
+}
+
+void append_last_chunk(Buffer& out, std::span<const Field> trailers) {
+  out.append("0\r\n");
+  for (const Field& field : trailers) append_field(out, field.name, field.value);
+  out.append("\r\n");
+}
+
+}  // namespace sluice::http::h1

@@ -1,0 +1,472 @@
+#include "http/h1/connection.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "http/h1/response.h"
+
+namespace sluice::http::h1 {
+namespace {
+
+constexpr std::size_t read_bytes = 16 * 1024;
+constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to here one write of copied bytes beats a gathered one
+constexpr std::size_t output_bytes = 64 * 1024;       // answers gather up to here
+constexpr std::uint64_t drained_body_bytes = 256 * 1024;
+constexpr std::size_t lingering_bytes = 1024 * 1024;
+constexpr Duration lingering_time = 2s;
+
+bool has_no_body(int status) { return status == 204 || status == 304; }
+
+}  // namespace
+
+// Awaits a Task while the client is there. A client that is gone (reset), or that has ended its side and then waited in
+// vain for the grace period, ends the Task: what it was waiting for is cancelled.
+template <class T>
+class Connection::WhilePresent : core::Waiter {
+ public:
+  WhilePresent(Connection& connection, core::Task<T> task)
+      : Waiter(&WhilePresent::changed),
+        connection_(connection),
+        task_(std::move(task)),
+        inner_(std::move(task_).operator co_await()),
+        timer_(&WhilePresent::expired, *this) {}
+  ~WhilePresent() { unlink(); }
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    core::Handle& handle = connection_.stream_.handle();
+    SLUICE_ASSERT(handle.reader == nullptr);
+    handle.reader = this;
+    linked_ = true;
+    if (handle.peer_ended) start_grace();
+    return inner_.await_suspend(caller);
+  }
+  // Nothing: the client has gone.
+  std::optional<T> await_resume() {
+    unlink();
+    if (gone_) return std::nullopt;
+    return inner_.await_resume();
+  }
+
+ private:
+  struct Grace : core::Timer {
+    Grace(Callback fire, WhilePresent& owner) : Timer(fire), owner(owner) {}
+    WhilePresent& owner;
+  };
+  static void changed(core::Waiter& waiter) noexcept {
+    auto& self = static_cast<WhilePresent&>(waiter);
+    const core::Handle& handle = self.connection_.stream_.handle();
+    if (handle.failed) return self.give_up();
+    if (handle.peer_ended && !self.timer_.armed()) self.start_grace();
+  }
+  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.give_up(); }
+  void start_grace() {
+    core::Reactor& reactor = connection_.stream_.reactor();
+    reactor.timers().schedule(timer_, reactor.now() + connection_.server_.options_.half_close_grace);
+  }
+  void give_up() noexcept {
+    unlink();
+    gone_ = true;
+    task_ = {};
+    caller_.resume();
+  }
+  void unlink() noexcept {
+    if (!linked_) return;
+    linked_ = false;
+    connection_.stream_.handle().reader = nullptr;
+    connection_.stream_.reactor().timers().cancel(timer_);
+  }
+
+  Connection& connection_;
+  core::Task<T> task_;
+  decltype(std::declval<core::Task<T>>().operator co_await()) inner_;
+  Grace timer_;
+  std::coroutine_handle<> caller_;
+  bool linked_ = false;
+  bool gone_ = false;
+};
+
+// The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
+// where they are.
+class Connection::RequestBody final : public BodyReader {
+ public:
+  RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
+      : connection_(connection), left_(framing.length), chunked_(framing.kind == BodyFraming::Kind::chunked),
+        wants_continue_(wants_continue) {}
+
+  core::Task<Result<std::string_view>> read() override {
+    Buffer& body = connection_.work_->body;
+    body.consume(std::exchange(given_, 0));
+    for (;;) {
+      if (done()) co_return std::string_view{};
+      if (refusal_ != 0) co_return fail(Errc::malformed);
+      if (chunked_) {
+        const ChunkedDecoder::Step step = decoder_.decode(body.view());
+        if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
+        received_ += step.data.size();
+        if (received_ > connection_.server_.options_.body_limit) co_return refuse(413);
+        if (step.state == ChunkedDecoder::Step::State::data) {
+          given_ = step.consumed;
+          co_return step.data;
+        }
+        body.consume(step.consumed);
+        if (step.state == ChunkedDecoder::Step::State::done) {
+          chunked_done_ = true;
+          co_return std::string_view{};
+        }
+      } else if (!body.empty()) {
+        given_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, body.size()));
+        left_ -= given_;
+        co_return body.view().substr(0, given_);
+      }
+      if (std::exchange(wants_continue_, false)) {
+        connection_.work_->output.append(continue_response);
+        if (!co_await connection_.flush()) co_return refuse(400);
+      }
+      const Instant deadline =
+          connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      auto got = co_await connection_.stream_.read(body, read_bytes, deadline);
+      if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
+      if (*got == 0) co_return refuse(400);
+    }
+  }
+
+  // The status that the body's own fault asks for; 0: none.
+  [[nodiscard]] int refusal() const { return refusal_; }
+  // All has been read and given.
+  [[nodiscard]] bool done() const { return chunked_ ? chunked_done_ : left_ == 0; }
+  // The client has not been told to send it, so it may or may not come.
+  [[nodiscard]] bool unasked() const { return wants_continue_; }
+  [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
+  // Behind the last byte: what follows belongs to the next request.
+  void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
+
+ private:
+  std::unexpected<Error> refuse(int status) {
+    refusal_ = status;
+    return fail(status == 408 ? Errc::timed_out : status == 413 ? Errc::limit : Errc::malformed);
+  }
+
+  Connection& connection_;
+  ChunkedDecoder decoder_;
+  std::uint64_t left_;
+  std::uint64_t received_ = 0;
+  std::size_t given_ = 0;
+  int refusal_ = 0;
+  bool chunked_;
+  bool chunked_done_ = false;
+  bool wants_continue_;
+};
+
+Connection::Connection(Server& server) : server_(server), stream_(server.reactor_) {
+  next_ = server.newest_;
+  if (next_ != nullptr) next_->previous_ = this;
+  server.newest_ = this;
+}
+
+Connection::~Connection() {
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : server_.newest_) = next_;
+  if (work_) server_.give_back(std::move(work_));
+}
+
+void Connection::drain() {
+  if (idle_ != nullptr) idle_->cancel();
+}
+
+core::Task<void> Connection::run() {
+  core::Reactor& reactor = stream_.reactor();
+  const ServerOptions& options = server_.options_;
+  Duration patience = options.header_timeout;
+  bool goes_on = true;
+  while (goes_on) {
+    if (!work_) {
+      // Idle: the connection owns nothing but itself.
+      net::Stream::Wait wait = stream_.readable(reactor.now() + patience);
+      idle_ = &wait;
+      const auto waited = co_await wait;
+      idle_ = nullptr;
+      if (!waited && waited.error().code == Errc::timed_out) co_return;
+      work_ = server_.take_workspace();
+      deadline_ = reactor.now() + options.header_timeout;
+      patience = options.idle_timeout;
+      // While the server drains, a request that is here already still counts as begun.
+      if (server_.draining_) {
+        stream_.handle().may_read = true;
+        deadline_ = reactor.now();
+      }
+    }
+
+    const Parsed parsed = work_->parser.parse(work_->input.view());
+    if (parsed.state == Parsed::State::need_more) {
+      if (!work_->output.empty() && !co_await flush()) co_return;
+      if (work_->input.empty() && !reading_may_succeed()) {
+        if (server_.draining_) co_return;
+        work_->parser.reset();
+        server_.give_back(std::move(work_));
+        continue;
+      }
+      const auto got = co_await stream_.read(work_->input, read_bytes, deadline_);
+      if (got && *got != 0) continue;
+      // Silence, or the end, in the middle of a head is an error; between requests it is a goodbye.
+      if (!work_->input.empty() && !got && got.error().code == Errc::timed_out) {
+        co_await refuse(408, "The request's header did not arrive in time.");
+      } else if (!work_->input.empty() && got) {
+        co_await refuse(400, "The connection ended within the request's header.");
+      }
+      co_return;
+    }
+    if (parsed.state == Parsed::State::refused) {
+      co_await refuse(status_of(parsed.reason), describe(parsed.reason));
+      co_return;
+    }
+    if (overloaded_) {
+      co_await refuse(503, "The server has as many connections as it may.");
+      co_return;
+    }
+
+    if (server_.observer_ != nullptr) began_ = reactor.clock();
+    Request& request = present_request();
+    if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
+      core::Async<Response> answer = server_.handler_.handle(request);
+      const bool head_only = request.method == Method::head;
+      if (answer.ready()) [[likely]] {
+        Response response = answer.take();
+        goes_on = work_->parser.keep_alive() && !server_.draining_;
+        if (!append_whole(response, head_only, goes_on)) {
+          if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
+        }
+      } else {
+        // Answers of requests that came before this one have waited long enough.
+        if (!work_->output.empty() && !co_await flush()) co_return;
+        auto response = co_await WhilePresent<Response>(*this, answer.take_task());
+        if (!response) {
+          report(&request, 499, 0, true);
+          co_return;
+        }
+        goes_on = work_->parser.keep_alive() && !server_.draining_;
+        if (!append_whole(*response, head_only, goes_on)) {
+          if (co_await send(std::move(*response), head_only, goes_on) == Sent::no) co_return;
+        }
+      }
+      work_->input.consume(parsed.head_size);
+    } else {
+      if (co_await answer_with_body(parsed) == Sent::no) co_return;
+      goes_on = work_->parser.keep_alive() && !server_.draining_;
+    }
+    work_->parser.reset();
+    deadline_ = reactor.now() + options.header_timeout;
+    if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
+  }
+  if (!work_->output.empty() && !co_await flush()) co_return;
+  co_await linger();
+}
+
+Request& Connection::present_request() {
+  Request& request = work_->parser.request();
+  request.body = nullptr;
+  request.peer = peer_;
+  request.secure = false;
+  request.extension = {};
+  request.route = 0;
+  return request;
+}
+
+net::Stream::Write Connection::flush() {
+  // The bytes are used up here and now; the memory stays until the workspace's next answer.
+  Buffer& output = work_->output;
+  parts_[0] = {output.data(), output.size()};
+  output.clear();
+  return stream_.write({parts_, 1}, server_.options_.write_timeout);
+}
+
+BodyFraming Connection::append_head(const Response& response, std::optional<std::uint64_t> size, bool keep) {
+  const Version version = work_->parser.request().version;
+  const BodyFraming framing = frame_body(response.status, version, size);
+  h1::append_head(work_->output, {.status = response.status,
+                                  .version = version,
+                                  .connection = keep && framing.kind != BodyFraming::Kind::until_close
+                                                    ? ResponseHead::Connection::keep_alive
+                                                    : ResponseHead::Connection::close,
+                                  .framing = framing,
+                                  .date = server_.date(),
+                                  .server = server_.options_.server_name,
+                                  .fields = response.fields.items()});
+  return framing;
+}
+
+bool Connection::append_whole(Response& response, bool head_only, bool keep) {
+  std::string_view bytes;
+  if (const auto* own = std::get_if<Buffer>(&response.body)) {
+    bytes = own->view();
+  } else if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
+    bytes = shared->bytes;
+  } else if (!std::holds_alternative<std::monostate>(response.body)) {
+    return false;
+  }
+  const bool bodiless = head_only || has_no_body(response.status);
+  if (!bodiless && bytes.size() > copied_body_bytes) return false;
+  append_head(response, bytes.size(), keep);
+  if (!bodiless) work_->output.append(bytes);
+  report(&work_->parser.request(), response.status, bodiless ? 0 : bytes.size(), false);
+  return true;
+}
+
+core::Task<Connection::Sent> Connection::send(Response response, bool head_only, bool keep) {
+  const Request& request = work_->parser.request();
+  if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
+    if (!head_only && !has_no_body(response.status)) co_return co_await send_stream(std::move(response), keep);
+    append_head(response, std::nullopt, keep);
+    report(&request, response.status, 0, false);
+    co_return Sent::yes;
+  }
+
+  const std::uint64_t size = size_of(response.body).value_or(0);
+  append_head(response, size, keep);
+  if (head_only || has_no_body(response.status)) {
+    report(&request, response.status, 0, false);
+    co_return Sent::yes;
+  }
+  Result<void> written;
+  if (const auto* file = std::get_if<FileRange>(&response.body)) {
+    written = co_await flush();
+    if (written) {
+      written = co_await stream_.send_file(file->fd, file->offset, file->size, server_.options_.write_timeout);
+    }
+  } else {
+    const auto* shared = std::get_if<SharedBytes>(&response.body);
+    const std::string_view bytes = shared != nullptr ? shared->bytes : std::get<Buffer>(response.body).view();
+    Buffer& output = work_->output;
+    parts_[0] = {output.data(), output.size()};
+    parts_[1] = {const_cast<char*>(bytes.data()), bytes.size()};
+    output.clear();
+    written = co_await stream_.write(parts_, server_.options_.write_timeout);
+  }
+  report(&request, response.status, written ? size : 0, !written);
+  co_return written ? Sent::yes : Sent::no;
+}
+
+core::Task<Connection::Sent> Connection::send_stream(Response response, bool keep) {
+  const Request& request = work_->parser.request();
+  BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
+  Buffer& output = work_->output;
+  // To an HTTP/1.0 client the body ends with the connection, so that one closes.
+  const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
+  std::uint64_t sent = 0;
+  for (;;) {
+    const std::size_t chunk = chunked ? begin_chunk(output) : output.size();
+    const std::size_t before = output.size();
+    Result<BodySource::Progress> progress = BodySource::Progress::done;
+    core::Async<Result<BodySource::Progress>> pulling = source.pull(output);
+    if (pulling.ready()) {
+      progress = pulling.take();
+    } else {
+      auto pulled = co_await WhilePresent<Result<BodySource::Progress>>(*this, pulling.take_task());
+      progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
+    }
+    if (!progress) {
+      // No last chunk, no orderly end: the client can tell that something is missing.
+      if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
+      report(&request, response.status, sent, true);
+      co_return Sent::no;
+    }
+    sent += output.size() - before;
+    if (chunked) end_chunk(output, chunk);
+    const bool done = *progress == BodySource::Progress::done;
+    if (done && chunked) append_last_chunk(output, source.trailers());
+    if (done && output.size() < output_bytes) break;  // leaves with what follows
+    if (!co_await flush()) {
+      report(&request, response.status, sent, true);
+      co_return Sent::no;
+    }
+    if (done) break;
+  }
+  report(&request, response.status, sent, false);
+  if (!chunked) {
+    co_await flush();
+    co_await linger();
+    co_return Sent::no;
+  }
+  co_return Sent::yes;
+}
+
+core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
+  const BodyFraming framing = work_->parser.body();
+  if (framing.kind == BodyFraming::Kind::length && framing.length > server_.options_.body_limit) {
+    co_await refuse(413, "The request's body is longer than the server takes.");
+    co_return Sent::no;
+  }
+  // What follows the head moves to the body's own buffer: it grows and shrinks while the head's views stay.
+  work_->body.clear();
+  work_->body.append(work_->input.view().substr(parsed.head_size));
+  work_->input.truncate(parsed.head_size);
+  RequestBody body(*this, framing, work_->parser.expects_continue());
+  Request& request = work_->parser.request();
+  request.body = &body;
+  if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
+
+  Response response = co_await server_.handler_.handle(request);
+  if (body.refusal() != 0) {
+    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_return Sent::no;
+  }
+  // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
+  bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() &&
+              body.left_at_least() <= drained_body_bytes;
+  for (std::uint64_t dropped = 0; keep && !body.done();) {
+    auto piece = co_await body.read();
+    dropped += piece ? piece->size() : 0;
+    keep = piece && dropped <= drained_body_bytes;
+  }
+  body.finish();
+  const bool head_only = request.method == Method::head;
+  if (!append_whole(response, head_only, keep)) {
+    if (co_await send(std::move(response), head_only, keep) == Sent::no) co_return Sent::no;
+  }
+  request.body = nullptr;
+  if (!keep) {
+    if (co_await flush()) co_await linger();
+    co_return Sent::no;
+  }
+  work_->input.clear();
+  work_->input.swap(work_->body);
+  co_return Sent::yes;
+}
+
+core::Task<void> Connection::refuse(int status, std::string_view detail) {
+  Response response = problem(status, detail);
+  if (status == 503) response.fields.add("retry-after", "1");
+  const auto& body = std::get<Buffer>(response.body);
+  append_head(response, body.size(), false);
+  work_->output.append(body.view());
+  report(nullptr, status, body.size(), false);
+  if (co_await flush()) co_await linger();
+}
+
+core::Task<void> Connection::linger() {
+  core::Reactor& reactor = stream_.reactor();
+  reactor.shutdown_write(stream_.handle());
+  const Instant deadline = reactor.now() + lingering_time;
+  Buffer& input = work_->input;
+  for (std::size_t dropped = 0; dropped < lingering_bytes;) {
+    input.clear();
+    const auto got = co_await stream_.read(input, read_bytes, deadline);
+    if (!got || *got == 0) co_return;
+    dropped += *got;
+  }
+}
+
+void Connection::report(const Request* request, int status, std::uint64_t body_bytes, bool broken) {
+  if (server_.observer_ == nullptr) return;
+  const Instant now = stream_.reactor().clock();
+  server_.observer_->completed({.request = request,
+                                .peer = peer_,
+                                .status = status,
+                                .body_bytes = body_bytes,
+                                .duration = request != nullptr ? now - began_ : Duration{},
+                                .broken = broken});
+}
+
+}  // namespace sluice::http::h1

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/buffer.h"
+#include "core/task.h"
+#include "http/h1/chunked.h"
+#include "http/h1/parser.h"
+#include "http/server.h"
+#include "net/stream.h"
+
+namespace sluice::http::h1 {
+
+// What a connection needs only while a request is on its way: lent by the server, given back when it is idle.
+struct Workspace {
+  explicit Workspace(const RequestLimits& limits) : parser(limits) {}
+
+  Buffer input;   // received: the current request's head, then what follows it
+  Buffer body;    // received: what follows the head of a request that has a body
+  Buffer output;  // answers that have not been written yet
+  RequestParser parser;
+};
+
+// One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
+// answered in their order. Answers to pipelined requests leave in one write.
+class Connection : public core::SlabAllocated {
+ public:
+  explicit Connection(Server& server);
+  Connection(const Connection&) = delete;
+  ~Connection();
+
+  [[nodiscard]] core::Handle& handle() { return stream_.handle(); }
+  void set_peer(const core::Address& peer) { peer_ = peer.ip(); }
+  // Every request is refused with 503: the server has as many connections as it may.
+  void refuse_all() { overloaded_ = true; }
+
+  core::Task<void> run();
+  // The server is ending: an idle connection closes, another one closes after its answer.
+  void drain();
+
+ private:
+  friend class http::Server;
+  class RequestBody;
+  template <class T>
+  class WhilePresent;
+
+  enum class Sent : bool { no, yes };
+
+  [[nodiscard]] bool reading_may_succeed() const { return stream_.handle().may_read; }
+  // What the parser has found goes to the handler; sets up the request's view of this connection.
+  [[nodiscard]] Request& present_request();
+  // Writes the whole answer to the output, if that needs no waiting and no copying of much.
+  [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
+  BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
+  core::Task<Sent> send(Response response, bool head_only, bool keep);
+  core::Task<Sent> send_stream(Response response, bool keep);
+  core::Task<Sent> answer_with_body(const Parsed& parsed);
+  core::Task<void> refuse(int status, std::string_view detail);
+  // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
+  core::Task<void> linger();
+  [[nodiscard]] net::Stream::Write flush();
+  void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
+
+  Server& server_;
+  mutable net::Stream stream_;
+  std::unique_ptr<Workspace> work_;
+  std::string peer_;
+  net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
+  Connection* next_ = nullptr;         // the server's list
+  Connection* previous_ = nullptr;
+  bool overloaded_ = false;
+  Instant began_{};     // the request that is being answered
+  Instant deadline_{};  // of the head that is being read
+  iovec parts_[2];
+};
+
+}  // namespace sluice::http::h1

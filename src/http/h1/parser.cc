@@ -1,0 +1,663 @@
+#include "http/h1/parser.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/assert.h"
+#include "http/h1/scan.h"
+
+namespace sluice::http::h1 {
+
+namespace {
+
+template <class Word>
+Word load(const char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+template <class Word>
+consteval Word word_of(const char (&text)[sizeof(Word) + 1]) {
+  std::array<char, sizeof(Word)> bytes{};
+  std::copy_n(text, sizeof(Word), bytes.begin());
+  return std::bit_cast<Word>(bytes);
+}
+
+// Compares a field name of known length with a name in lower case. Names hold token characters only, and of those no
+// two but the cases of a letter become one of [a-z-] when bit 5 is set.
+template <std::size_t Size>
+bool is_name(const char* name, const char (&lower)[Size]) {
+  constexpr std::size_t size = Size - 1;
+  if constexpr (size < 8) {
+    static_assert(size >= 4);
+    const auto head = load<std::uint32_t>(name) | 0x20202020u;
+    const auto tail = load<std::uint32_t>(name + size - 4) | 0x20202020u;
+    return head == load<std::uint32_t>(lower) && tail == load<std::uint32_t>(lower + size - 4);
+  } else {
+    for (std::size_t i = 0;; i += 8) {
+      const std::size_t at = std::min(i, size - 8);
+      if ((load<std::uint64_t>(name + at) | 0x2020202020202020u) != load<std::uint64_t>(lower + at)) return false;
+      if (at == size - 8) return true;
+    }
+  }
+}
+
+// Calls `each` with the trimmed elements of a comma-separated list, empty ones too.
+template <class Each>
+void for_each_element(std::string_view list, Each each) {
+  for (;;) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view element = list.substr(0, comma);
+    while (!element.empty() && is_ows(element.front())) element.remove_prefix(1);
+    while (!element.empty() && is_ows(element.back())) element.remove_suffix(1);
+    each(element);
+    if (comma == list.size()) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
+bool is_port(const char* p, const char* end) {
+  unsigned port = 0;
+  for (; p != end; ++p) {
+    if (!is_digit(*p)) return false;
+    port = port * 10 + static_cast<unsigned>(*p - '0');
+    if (port > 65535) return false;
+  }
+  return true;
+}
+
+// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. An IPv4 address is one too.
+bool is_registered_name(std::string_view name) {
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c == '%') {
+      if (name.size() - i < 3 || hex_value(name[i + 1]) < 0 || hex_value(name[i + 2]) < 0) return false;
+      i += 2;
+    } else if (EndsPlainName::test(&c) && std::string_view("_~!$&'()*+,;=").find(c) == std::string_view::npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// What stands between the brackets of an IP literal: an IPv6 address with its groups counted, or IPvFuture.
+bool is_ip_literal(std::string_view text) {
+  if (!text.empty() && (text[0] | 0x20) == 'v') {
+    const std::size_t dot = text.find('.');
+    if (dot == std::string_view::npos || dot < 2 || dot + 1 == text.size()) return false;
+    for (char c : text.substr(1, dot - 1)) {
+      if (hex_value(c) < 0) return false;
+    }
+    const std::string_view rest = text.substr(dot + 1);
+    return rest.find('%') == std::string_view::npos &&
+           std::all_of(rest.begin(), rest.end(), [](char c) { return c == ':' || is_registered_name({&c, 1}); });
+  }
+  int groups = 0;
+  bool compressed = false;
+  std::size_t i = 0;
+  if (text.starts_with("::")) {
+    compressed = true;
+    i = 2;
+    if (i == text.size()) return true;
+  }
+  for (;;) {
+    const std::size_t begin = i;
+    while (i < text.size() && hex_value(text[i]) >= 0) ++i;
+    if (i < text.size() && text[i] == '.') {  // the last 32 bits, written as IPv4
+      i = begin;
+      for (int part = 0; part < 4; ++part) {
+        if (part > 0 && (i == text.size() || text[i++] != '.')) return false;
+        const std::size_t first = i;
+        int value = 0;
+        while (i < text.size() && is_digit(text[i]) && i - first < 3) value = value * 10 + (text[i++] - '0');
+        if (i == first || value > 255 || (text[first] == '0' && i - first > 1)) return false;
+      }
+      groups += 2;
+      if (i != text.size()) return false;
+      break;
+    }
+    if (i == begin || i - begin > 4) return false;
+    ++groups;
+    if (i == text.size()) break;
+    if (text[i++] != ':') return false;
+    if (i < text.size() && text[i] == ':') {
+      if (compressed) return false;
+      compressed = true;
+      if (++i == text.size()) break;
+    }
+  }
+  return compressed ? groups < 8 : groups == 8;
+}
+
+enum class PortIs : std::uint8_t { optional, required };
+
+// uri-host [ ":" port ] with a host that is not empty.
+bool is_authority(std::string_view text, PortIs port_is) {
+  std::size_t host_end;
+  if (text.starts_with('[')) {
+    const std::size_t bracket = text.find(']');
+    if (bracket == std::string_view::npos || !is_ip_literal(text.substr(1, bracket - 1))) return false;
+    host_end = bracket + 1;
+  } else {
+    host_end = std::min(text.find(':'), text.size());
+    if (host_end == 0 || !is_registered_name(text.substr(0, host_end))) return false;
+  }
+  if (host_end == text.size()) return port_is == PortIs::optional;
+  if (text[host_end] != ':') return false;
+  if (port_is == PortIs::required && host_end + 1 == text.size()) return false;
+  return is_port(text.data() + host_end + 1, text.data() + text.size());
+}
+
+// Where the authority of an absolute-form target begins; 0 where the scheme is not one that we serve.
+std::size_t authority_begin(std::string_view target) {
+  const std::size_t colon = target.find(':');
+  if (colon == std::string_view::npos || target.substr(colon, 3) != "://") return 0;
+  const std::string_view scheme = target.substr(0, colon);
+  return same_name(scheme, "http") || same_name(scheme, "https") ? colon + 3 : 0;
+}
+
+}  // namespace
+
+int status_of(Reason reason) {
+  switch (reason) {
+    case Reason::none:
+      return 200;
+    case Reason::method_too_long:
+    case Reason::unsupported_transfer_encoding:
+      return 501;
+    case Reason::target_too_long:
+      return 414;
+    case Reason::unsupported_version:
+      return 505;
+    case Reason::head_too_large:
+    case Reason::too_many_fields:
+    case Reason::trailers_too_large:
+      return 431;
+    case Reason::unsupported_expectation:
+      return 417;
+    default:
+      return 400;
+  }
+}
+
+std::string_view describe(Reason reason) {
+  switch (reason) {
+    case Reason::none:
+      return {};
+    case Reason::bad_method:
+      return "The request method is not a token.";
+    case Reason::method_too_long:
+      return "The request method is too long.";
+    case Reason::bad_target:
+      return "The request target is not valid.";
+    case Reason::target_too_long:
+      return "The request target is too long.";
+    case Reason::bad_escape:
+      return "The path has an invalid percent escape.";
+    case Reason::path_above_root:
+      return "The path leads above the root.";
+    case Reason::bad_version:
+      return "The request line does not end with an HTTP version.";
+    case Reason::unsupported_version:
+      return "Only HTTP/1.0 and HTTP/1.1 are spoken here.";
+    case Reason::too_many_empty_lines:
+      return "Too many empty lines stand before the request.";
+    case Reason::bare_cr:
+      return "A CR is not followed by LF.";
+    case Reason::bare_lf:
+      return "A line ends with LF alone.";
+    case Reason::obsolete_folding:
+      return "A field line begins with white space.";
+    case Reason::bad_field_name:
+      return "A field name is not a token.";
+    case Reason::space_before_colon:
+      return "White space stands between a field name and its colon.";
+    case Reason::bad_field_value:
+      return "A field value has a control character.";
+    case Reason::head_too_large:
+      return "The header section is too large.";
+    case Reason::too_many_fields:
+      return "The request has too many header fields.";
+    case Reason::missing_host:
+      return "The Host field is missing.";
+    case Reason::duplicate_host:
+      return "The Host field comes more than once.";
+    case Reason::bad_host:
+      return "The Host field is not valid.";
+    case Reason::bad_content_length:
+      return "The Content-Length field is not valid.";
+    case Reason::duplicate_content_length:
+      return "The Content-Length field comes more than once.";
+    case Reason::length_and_encoding:
+      return "Content-Length and Transfer-Encoding come together.";
+    case Reason::bad_transfer_encoding:
+      return "The last transfer coding is not chunked, or chunked comes twice.";
+    case Reason::unsupported_transfer_encoding:
+      return "No transfer coding but chunked is supported.";
+    case Reason::transfer_encoding_in_http10:
+      return "HTTP/1.0 has no Transfer-Encoding.";
+    case Reason::unsupported_expectation:
+      return "No expectation but 100-continue is supported.";
+    case Reason::bad_chunk_size:
+      return "A chunk size is not valid.";
+    case Reason::bad_chunk_end:
+      return "A chunk does not end with CRLF.";
+    case Reason::chunk_extension_too_long:
+      return "The chunk extensions are too long.";
+    case Reason::bad_trailer:
+      return "A trailer field is not valid.";
+    case Reason::trailers_too_large:
+      return "The trailer section is too large.";
+  }
+  return {};
+}
+
+RequestParser::RequestParser(const RequestLimits& limits) : limits_(limits) {
+  limits_.head_size = std::min<std::size_t>(limits_.head_size, 65535);
+}
+
+void RequestParser::reset() {
+  phase_ = Phase::start;
+  at_ = {};
+}
+
+Parsed RequestParser::refuse(Reason reason) {
+  phase_ = Phase::complete;
+  return {Parsed::State::refused, reason, 0};
+}
+
+Parsed RequestParser::parse(std::string_view received) {
+  SLUICE_ASSERT(phase_ != Phase::complete && received.size() >= at_.scanned);
+  const char* const base = received.data();
+  // Bytes beyond the limit are not looked at, so that they cannot change the answer when they come along with the
+  // others.
+  const char* const end = base + std::min(received.size(), limits_.head_size);
+  const char* p = base + at_.scanned;
+
+  const auto offset = [base](const char* at) { return static_cast<std::uint16_t>(at - base); };
+  const auto pause = [&](Phase phase) -> Parsed {
+    if (received.size() >= limits_.head_size) {
+      return refuse(phase == Phase::target ? Reason::target_too_long : Reason::head_too_large);
+    }
+    phase_ = phase;
+    at_.scanned = offset(p);
+    return {};
+  };
+
+  Line* line = lines_.data() + at_.line_count;
+  switch (phase_) {
+    case Phase::start:
+      while (p != end && *p == '\r') {
+        if (end - p < 2) return pause(Phase::start);
+        if (p[1] != '\n') return refuse(Reason::bare_cr);
+        if (++at_.empty_lines > max_empty_lines) return refuse(Reason::too_many_empty_lines);
+        p += 2;
+      }
+      if (p == end) return pause(Phase::start);
+      at_.method.begin = offset(p);
+      [[fallthrough]];
+
+    case Phase::method:
+      if (end - p >= 4 && load<std::uint32_t>(p) == word_of<std::uint32_t>("GET ") && p == base + at_.method.begin) {
+        p += 3;
+        at_.method_known = Method::get;
+      } else {
+        const char* const begin = base + at_.method.begin;
+        const char* const window = end - begin > std::ptrdiff_t{max_method_size} ? begin + max_method_size + 1 : end;
+        while (p != window && is_token_char(*p)) ++p;
+        if (p == window) {
+          if (p - begin > std::ptrdiff_t{max_method_size}) return refuse(Reason::method_too_long);
+          return pause(Phase::method);
+        }
+        if (*p != ' ' || p == begin) return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_method);
+        at_.method_known = parse_method({begin, static_cast<std::size_t>(p - begin)});
+      }
+      at_.method.size = static_cast<std::uint16_t>(p - base - at_.method.begin);
+      ++p;
+      at_.target.begin = offset(p);
+      [[fallthrough]];
+
+    case Phase::target: {
+      const char* const begin = base + at_.target.begin;
+      const bool long_enough = static_cast<std::size_t>(end - begin) > limits_.target_size;
+      const char* const window = long_enough ? begin + limits_.target_size + 1 : end;
+      for (;;) {
+        if (at_.query_begin == 0 && !at_.unusual_target) {
+          p = find_first<EndsPlainPath>(base, p, window);
+        } else {
+          p = find_first<EndsTarget>(base, p, window);
+        }
+        if (p == window) {
+          if (long_enough) return refuse(Reason::target_too_long);
+          return pause(Phase::target);
+        }
+        if (*p == ' ') break;
+        if (*p == '?') {
+          ++p;
+          if (at_.query_begin == 0) at_.query_begin = offset(p);
+        } else if (*p == '%' || *p == '/' || *p == '.') {
+          at_.unusual_target = true;
+          ++p;
+        } else {
+          return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_target);
+        }
+      }
+      // The byte that fills the window may be the space, and then the target before it is just as long as it may be.
+      at_.target.size = static_cast<std::uint16_t>(p - begin);
+      if (const Reason reason = finish_target(base); reason != Reason::none) return refuse(reason);
+      ++p;
+      [[fallthrough]];
+    }
+
+    case Phase::version:
+      if (end - p >= 10 && load<std::uint64_t>(p) == word_of<std::uint64_t>("HTTP/1.1") &&
+          load<std::uint16_t>(p + 8) == word_of<std::uint16_t>("\r\n")) {
+        p += 10;
+      } else {
+        const char* const begin = p;
+        if (const Reason reason = scan_version(p, end); reason != Reason::none) return refuse(reason);
+        if (p == begin) return pause(Phase::version);
+      }
+      goto next_line;
+
+    case Phase::line:
+    next_line:
+      if (p == end) return pause(Phase::line);
+      if (*p == '\r') [[unlikely]] {
+        if (end - p < 2) return pause(Phase::line);
+        if (p[1] != '\n') return refuse(Reason::bare_cr);
+        p += 2;
+        break;
+      }
+      if (is_ows(*p)) return refuse(Reason::obsolete_folding);
+      if (at_.line_count == max_fields) return refuse(Reason::too_many_fields);
+      line->name.begin = offset(p);
+      [[fallthrough]];
+
+    case Phase::name:
+      p = find_first<EndsPlainName>(base, p, end);
+      while (p != end && *p != ':' && is_token_char(*p)) ++p;
+      if (p == end) return pause(Phase::name);
+      line->name.size = static_cast<std::uint16_t>(offset(p) - line->name.begin);
+      if (*p != ':' || line->name.size == 0) {
+        if (*p == '\n') return refuse(Reason::bare_lf);
+        return refuse(is_ows(*p) ? Reason::space_before_colon : Reason::bad_field_name);
+      }
+      ++p;
+      line->value.begin = offset(p);
+      [[fallthrough]];
+
+    case Phase::value: {
+      p = find_first<EndsValue>(base, p, end);
+      if (p == end) return pause(Phase::value);
+      if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_field_value);
+      if (end - p < 2) return pause(Phase::value);
+      if (p[1] != '\n') return refuse(Reason::bare_cr);
+      const char* first = base + line->value.begin;
+      const char* last = p;
+      while (first != last && is_ows(*first)) ++first;
+      while (first != last && is_ows(last[-1])) --last;
+      line->value = {offset(first), static_cast<std::uint16_t>(last - first)};
+      if (const Reason reason = recognise(base, *line); reason != Reason::none) return refuse(reason);
+      ++at_.line_count;
+      ++line;
+      p += 2;
+      goto next_line;
+    }
+
+    case Phase::complete:
+      return refuse(Reason::none);  // a mistake of the caller's, which the assert above catches
+  }
+
+  if (const Reason reason = finish_head(); reason != Reason::none) return refuse(reason);
+  phase_ = Phase::complete;
+  relocate(base);
+  return {Parsed::State::done, Reason::none, offset(p)};
+}
+
+// "HTTP/" DIGIT "." DIGIT CRLF, judged byte by byte, so that the answer does not wait for bytes that never come. Leaves
+// `p` where it is when there are too few.
+Reason RequestParser::scan_version(const char*& p, const char* end) {
+  static constexpr std::string_view shape = "HTTP/0.0\r\n";
+  const std::size_t size = std::min<std::size_t>(shape.size(), static_cast<std::size_t>(end - p));
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i == 8 && p[5] != '1') return Reason::unsupported_version;
+    const bool fits = shape[i] == '0' ? is_digit(p[i]) : p[i] == shape[i];
+    if (!fits) return i == 9 ? Reason::bare_cr : p[i] == '\n' ? Reason::bare_lf : Reason::bad_version;
+  }
+  if (size < shape.size()) return Reason::none;
+  // A higher minor version is answered as the highest that we know (RFC 9110, 2.5).
+  at_.version = p[7] == '0' ? Version::http10 : Version::http11;
+  p += shape.size();
+  return Reason::none;
+}
+
+inline Reason RequestParser::finish_target(const char* base) {
+  if (base[at_.target.begin] != '/' || at_.unusual_target || at_.method_known == Method::connect) [[unlikely]] {
+    return finish_unusual_target(base);
+  }
+  at_.path.begin = at_.target.begin;
+  at_.path.size =
+      at_.query_begin == 0 ? at_.target.size : static_cast<std::uint16_t>(at_.query_begin - 1 - at_.target.begin);
+  return Reason::none;
+}
+
+// The four forms of RFC 9112, 3.2, without the origin-form that is its own decoded form.
+Reason RequestParser::finish_unusual_target(const char* base) {
+  const std::string_view target = at_.target.in(base);
+  if (target.empty()) return Reason::bad_target;
+  if (at_.method_known == Method::connect) {
+    if (!is_authority(target, PortIs::required)) return Reason::bad_target;
+    at_.authority = at_.target;
+    at_.path_in = PathIn::literal;
+    literal_path_ = {};
+    at_.query_begin = 0;
+    return Reason::none;
+  }
+  std::string_view path = target;
+  if (at_.query_begin != 0) path = path.substr(0, at_.query_begin - 1u - at_.target.begin);
+
+  if (target[0] != '/') {
+    if (target == "*" && at_.method_known == Method::options) {
+      at_.path_in = PathIn::literal;
+      literal_path_ = "*";
+      return Reason::none;
+    }
+    const std::size_t begin = authority_begin(path);
+    if (begin == 0) return Reason::bad_target;
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    // No userinfo: '@' is in no host (RFC 9110, 4.2.4).
+    if (!is_authority(path.substr(begin, end - begin), PortIs::optional)) return Reason::bad_target;
+    at_.authority = {static_cast<std::uint16_t>(at_.target.begin + begin), static_cast<std::uint16_t>(end - begin)};
+    path.remove_prefix(end);
+    if (path.empty()) {
+      at_.path_in = PathIn::literal;
+      const bool whole_server = at_.method_known == Method::options && at_.query_begin == 0;  // RFC 9112, 3.2.4
+      literal_path_ = whole_server ? "*" : "/";
+      return Reason::none;
+    }
+  }
+  return normalise_path(path);
+}
+
+// Writes the decoded path into the scratch buffer. `raw` begins with '/'. Linear: what a ".." takes back was written
+// once.
+Reason RequestParser::normalise_path(std::string_view raw) {
+  scratch_.clear();
+  char* const out = scratch_.reserve(raw.size());
+  std::size_t size = 0;
+  out[size++] = '/';
+  std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
+  for (std::size_t i = 1;; ++i) {
+    if (i == raw.size() || raw[i] == '/') {
+      const std::string_view text{out + segment, size - segment};
+      if (text == ".") {
+        size = segment;
+      } else if (text == "..") {
+        if (segment == 1) return Reason::path_above_root;
+        size = segment - 1;
+        while (out[size - 1] != '/') --size;
+      } else if (!text.empty() && i != raw.size()) {
+        out[size++] = '/';
+      }
+      if (i == raw.size()) break;
+      segment = size;
+    } else if (raw[i] == '%') {
+      if (raw.size() - i < 3) return Reason::bad_escape;
+      const int high = hex_value(raw[i + 1]);
+      const int low = hex_value(raw[i + 2]);
+      if (high < 0 || low < 0) return Reason::bad_escape;
+      const char byte = static_cast<char>(high << 4 | low);
+      i += 2;
+      if (byte == '\0') return Reason::bad_escape;
+      if (byte == '/') {
+        std::memcpy(out + size, "%2F", 3);
+        size += 3;
+      } else {
+        out[size++] = byte;
+      }
+    } else {
+      out[size++] = raw[i];
+    }
+  }
+  scratch_.commit(size);
+  at_.path_in = PathIn::scratch;
+  return Reason::none;
+}
+
+// Most fields end at the length of their name; no name is compared with more than one candidate.
+inline Reason RequestParser::recognise(const char* base, const Line& line) {
+  const char* const name = base + line.name.begin;
+  switch (line.name.size) {
+    case 4: {
+      if (!is_name(name, "host")) break;
+      if (at_.has_host) return Reason::duplicate_host;
+      at_.has_host = true;
+      const std::string_view value = line.value.in(base);
+      const char* const end = value.data() + value.size();
+      // CR LF stands behind the value, so the search ends there at the latest.
+      const char* const host_end = find_first<EndsPlainName>(base, value.data(), end + 2);
+      const bool usual =
+          host_end != value.data() && (host_end == end || (*host_end == ':' && is_port(host_end + 1, end)));
+      // An empty Host is what a client sends whose target has no authority (RFC 9112, 3.2).
+      if (!usual && !value.empty() && !is_authority(value, PortIs::optional)) return Reason::bad_host;
+      if (at_.authority.size == 0) at_.authority = line.value;
+      break;
+    }
+    case 6: {
+      if (!is_name(name, "expect")) break;
+      if (!same_name(line.value.in(base), "100-continue")) return Reason::unsupported_expectation;
+      at_.wants_continue = true;
+      break;
+    }
+    case 7: {
+      if (!is_name(name, "upgrade") || at_.has_upgrade) break;
+      at_.has_upgrade = true;
+      at_.upgrade = line.value;
+      break;
+    }
+    case 10: {
+      if (is_name(name, "connection")) add_connection(line.value.in(base));
+      break;
+    }
+    case 14: {
+      if (!is_name(name, "content-length")) break;
+      if (at_.has_length) return Reason::duplicate_content_length;
+      at_.has_length = true;
+      if (line.value.size == 0) return Reason::bad_content_length;
+      std::uint64_t length = 0;
+      for (char c : line.value.in(base)) {
+        if (!is_digit(c) || length > (INT64_MAX - 9) / 10) return Reason::bad_content_length;
+        length = length * 10 + static_cast<std::uint64_t>(c - '0');
+      }
+      at_.length = length;
+      break;
+    }
+    case 17: {
+      if (is_name(name, "transfer-encoding")) return add_transfer_encoding(line.value.in(base));
+      break;
+    }
+    default:
+      break;
+  }
+  return Reason::none;
+}
+
+// Several fields are one list (RFC 9110, 5.3), so the verdict waits for the end of the head. An empty element counts as
+// an unknown coding.
+Reason RequestParser::add_transfer_encoding(std::string_view value) {
+  if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
+  at_.has_encoding = true;
+  for_each_element(value, [this](std::string_view coding) {
+    const bool chunked = same_name(coding, "chunked");
+    if (at_.last_is_chunked) at_.chunked_twice = true;  // or something came after it: refused all the same
+    if (!chunked) at_.other_coding = true;
+    at_.last_is_chunked = chunked;
+  });
+  return Reason::none;
+}
+
+void RequestParser::add_connection(std::string_view value) {
+  for_each_element(value, [this](std::string_view option) {
+    if (same_name(option, "close")) {
+      at_.wants_close = true;
+    } else if (same_name(option, "keep-alive")) {
+      at_.wants_keep_alive = true;
+    } else if (same_name(option, "upgrade")) {
+      at_.wants_upgrade = true;
+    }
+  });
+}
+
+inline Reason RequestParser::finish_head() {
+  const bool http11 = at_.version == Version::http11;
+  if (!at_.has_host && http11) return Reason::missing_host;
+  body_ = {};
+  if (at_.has_encoding) {
+    if (at_.has_length) return Reason::length_and_encoding;
+    if (!at_.last_is_chunked || at_.chunked_twice) return Reason::bad_transfer_encoding;
+    if (at_.other_coding) return Reason::unsupported_transfer_encoding;
+    body_.kind = BodyFraming::Kind::chunked;
+  } else if (at_.length != 0) {
+    body_ = {BodyFraming::Kind::length, at_.length};
+  }
+  keep_alive_ = !at_.wants_close && (http11 || at_.wants_keep_alive);
+  // HTTP/1.0 knows neither expectations nor upgrades (RFC 9110, 7.8 and 10.1.1).
+  expects_continue_ = at_.wants_continue && http11 && body_.kind != BodyFraming::Kind::none;
+  if (!at_.wants_upgrade || !http11) at_.upgrade = {};
+  return Reason::none;
+}
+
+void RequestParser::relocate(const char* received) {
+  request_.method = at_.method_known;
+  request_.version = at_.version;
+  request_.method_text = at_.method.in(received);
+  request_.target = at_.target.in(received);
+  switch (at_.path_in) {
+    case PathIn::received:
+      request_.path = at_.path.in(received);
+      break;
+    case PathIn::scratch:
+      request_.path = scratch_.view();
+      break;
+    case PathIn::literal:
+      request_.path = literal_path_;
+      break;
+  }
+  request_.query = {};
+  if (at_.query_begin != 0) {
+    request_.query = {received + at_.query_begin,
+                      static_cast<std::size_t>(at_.target.begin + at_.target.size - at_.query_begin)};
+  }
+  request_.authority = at_.authority.in(received);
+  upgrade_ = at_.upgrade.in(received);
+  for (std::size_t i = 0; i < at_.line_count; ++i) {
+    fields_[i] = {lines_[i].name.in(received), lines_[i].value.in(received)};
+  }
+  request_.fields = {fields_.data(), at_.line_count};
+}
+
+}  // namespace sluice::http::h1

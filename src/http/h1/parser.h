@@ -1,0 +1,196 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "http/message.h"
+
+namespace sluice::http::h1 {
+
+// Why a request is refused. The connection answers with status_of() and closes: where the next request begins is not
+// known.
+enum class Reason : std::uint8_t {
+  none,
+  bad_method,
+  method_too_long,
+  bad_target,
+  target_too_long,
+  bad_escape,
+  path_above_root,
+  bad_version,
+  unsupported_version,
+  too_many_empty_lines,
+  bare_cr,
+  bare_lf,
+  obsolete_folding,
+  bad_field_name,
+  space_before_colon,
+  bad_field_value,
+  head_too_large,
+  too_many_fields,
+  missing_host,
+  duplicate_host,
+  bad_host,
+  bad_content_length,
+  duplicate_content_length,
+  length_and_encoding,
+  bad_transfer_encoding,
+  unsupported_transfer_encoding,
+  transfer_encoding_in_http10,
+  unsupported_expectation,
+  bad_chunk_size,
+  bad_chunk_end,
+  chunk_extension_too_long,
+  bad_trailer,
+  trailers_too_large,
+};
+
+[[nodiscard]] int status_of(Reason reason);
+// A short sentence for the client's eyes, for the problem's `detail`.
+[[nodiscard]] std::string_view describe(Reason reason);
+
+// How long a body is. Requests have the first three; until_close is an answer's to an HTTP/1.0 client.
+struct BodyFraming {
+  enum class Kind : std::uint8_t { none, length, chunked, until_close };
+  Kind kind = Kind::none;
+  std::uint64_t length = 0;  // of Kind::length; at most 2^63 - 1
+
+  friend bool operator==(const BodyFraming&, const BodyFraming&) = default;
+};
+
+struct RequestLimits {
+  std::size_t head_size = 16 * 1024;   // bytes of request line and fields together: 431. At most 65,535.
+  std::size_t target_size = 8 * 1024;  // bytes of the request target: 414
+};
+
+// What one call of parse() came to.
+struct Parsed {
+  enum class State : std::uint8_t { need_more, done, refused };
+  State state = State::need_more;
+  Reason reason = Reason::none;  // when refused
+  std::uint16_t head_size = 0;   // when done: bytes up to and with the empty line; the body begins there
+
+  friend bool operator==(const Parsed&, const Parsed&) = default;
+};
+
+// The head of one request (RFC 9112), parsed as its bytes come in. It does no I/O and keeps no bytes: it is shown all
+// that has been received from the request's first byte on, looks only at what is new, and keeps offsets, because those
+// bytes may move between calls.
+//
+//   0 <= scanned <= received;   scanned only grows;   what a call decides depends on the bytes alone, not on the calls
+//
+// Stricter than many: bare CR or LF, obs-fold, space around a field name, a missing, doubled or invalid Host,
+// Content-Length beside Transfer-Encoding or twice (even when equal) are refused. Laxer in two points: two empty lines
+// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', since browsers send
+// '|', '[' or '^' as they are.
+//
+// Request::path is decoded: escapes resolved, then "." and ".." segments removed, runs of '/' made one. Three
+// exceptions: an encoded slash (%2F) is data and stays "%2F" in the path ("%252F" decodes to the same three bytes); an
+// encoded NUL and a ".." above the root are refused. It is "*" for `OPTIONS *` and empty for CONNECT.
+class RequestParser {
+ public:
+  static constexpr std::size_t max_fields = 128;
+  static constexpr std::size_t max_method_size = 64;
+  static constexpr int max_empty_lines = 2;
+
+  explicit RequestParser(const RequestLimits& limits = {});
+  RequestParser(const RequestParser&) = delete;
+  RequestParser& operator=(const RequestParser&) = delete;
+
+  // `received` begins with the request's first byte and holds at least what the call before was shown. After anything
+  // but need_more, reset() comes first.
+  [[nodiscard]] Parsed parse(std::string_view received);
+
+  // Forgets the request and everything that request() showed; ready for the next one.
+  void reset();
+
+  // Has the received bytes' address changed since parse() was done, this points request()'s views to where they are
+  // now.
+  void relocate(const char* received);
+
+  // The rest is valid once parse() was done, until reset() or until the received bytes move or go. `body`, `peer` and
+  // `secure` are the connection's to fill in.
+  [[nodiscard]] Request& request() { return request_; }
+  [[nodiscard]] BodyFraming body() const { return body_; }
+  // Whether the client would go on with this connection: Connection, and the version's default.
+  [[nodiscard]] bool keep_alive() const { return keep_alive_; }
+  // The client waits for "100 Continue" before it sends its body.
+  [[nodiscard]] bool expects_continue() const { return expects_continue_; }
+  // The protocols that the client would change to, as sent; empty unless Connection names "upgrade" too.
+  [[nodiscard]] std::string_view upgrade() const { return upgrade_; }
+
+  // Whether bytes of a request have been seen: an end of stream is then an error, else a goodbye.
+  [[nodiscard]] bool in_request() const { return phase_ != Phase::start; }
+
+ private:
+  enum class Phase : std::uint8_t { start, method, target, version, line, name, value, complete };
+  enum class PathIn : std::uint8_t { received, scratch, literal };
+
+  // Offsets from the first received byte; a head has at most 65,535 bytes.
+  struct Span {
+    std::uint16_t begin = 0;
+    std::uint16_t size = 0;
+    [[nodiscard]] std::string_view in(const char* base) const { return {base + begin, size}; }
+  };
+  struct Line {
+    Span name;
+    Span value;
+  };
+
+  [[nodiscard]] Parsed refuse(Reason reason);
+  [[nodiscard]] Reason scan_version(const char*& p, const char* end);
+  [[nodiscard]] Reason finish_target(const char* base);
+  [[nodiscard]] Reason finish_unusual_target(const char* base);
+  [[nodiscard]] Reason normalise_path(std::string_view raw);
+  [[nodiscard]] Reason recognise(const char* base, const Line& line);
+  [[nodiscard]] Reason add_transfer_encoding(std::string_view value);
+  void add_connection(std::string_view value);
+  [[nodiscard]] Reason finish_head();
+
+  RequestLimits limits_;
+
+  // What the start of a request sets back; one block, so that reset() is a few stores.
+  struct Progress {
+    std::uint16_t scanned = 0;
+    std::uint16_t line_count = 0;
+    std::uint16_t query_begin = 0;  // of the first byte behind '?'; 0: none has come
+    Span method;
+    Span target;
+    Span path;
+    Span authority;
+    Span upgrade;
+    bool unusual_target = false;  // the path is not its own decoded form
+    bool has_host = false;
+    bool has_length = false;
+    bool has_encoding = false;
+    bool last_is_chunked = false;
+    bool other_coding = false;
+    bool chunked_twice = false;
+    bool wants_close = false;
+    bool wants_keep_alive = false;
+    bool wants_upgrade = false;
+    bool has_upgrade = false;
+    bool wants_continue = false;
+    std::uint8_t empty_lines = 0;
+    PathIn path_in = PathIn::received;
+    Method method_known = Method::other;
+    Version version = Version::http11;
+    std::uint64_t length = 0;
+  };
+  Phase phase_ = Phase::start;
+  bool keep_alive_ = false;
+  bool expects_continue_ = false;
+  Progress at_;
+  BodyFraming body_;
+  std::string_view literal_path_;
+  std::string_view upgrade_;
+  Request request_;
+  Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
+  std::array<Line, max_fields> lines_;
+  std::array<Field, max_fields> fields_;
+};
+
+}  // namespace sluice::http::h1

@@ -1,0 +1,232 @@
+#include "http/router.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::http {
+namespace {
+
+bool is_name(std::string_view text) {
+  if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
+  return std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+bool is_integer(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.size() <= 19 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::expected<Pattern::Segment, std::string> parse_segment(std::string_view text) {
+  if (!text.contains('{') && !text.contains('}')) return Pattern::Segment{Pattern::Kind::literal, std::string(text)};
+  if (!text.starts_with('{') || !text.ends_with('}')) {
+    return std::unexpected("a parameter takes a whole segment: /{name}");
+  }
+  std::string_view inner = text.substr(1, text.size() - 2);
+  Pattern::Kind kind = Pattern::Kind::segment;
+  if (inner.ends_with("...")) {
+    kind = Pattern::Kind::rest;
+    inner.remove_suffix(3);
+  } else if (const auto colon = inner.find(':'); colon != std::string_view::npos) {
+    if (inner.substr(colon + 1) != "int") return std::unexpected("the only type of a path parameter is int: {name:int}");
+    kind = Pattern::Kind::integer;
+    inner = inner.substr(0, colon);
+  }
+  if (!is_name(inner)) return std::unexpected("a parameter's name is letters, digits and underscores");
+  return Pattern::Segment{kind, std::string(inner)};
+}
+
+}  // namespace
+
+std::expected<Pattern, std::string> Pattern::parse(std::string_view text) {
+  if (!text.starts_with('/')) return std::unexpected("a path begins with /");
+  Pattern pattern;
+  std::size_t parameters = 0;
+  for (std::string_view rest = text.substr(1); !rest.empty() || text.size() > 1;) {
+    const auto slash = rest.find('/');
+    const std::string_view piece = rest.substr(0, slash);
+    if (!pattern.segments.empty() && pattern.segments.back().kind == Kind::rest) {
+      return std::unexpected("{" + pattern.segments.back().text + "...} must be the last segment");
+    }
+    auto segment = parse_segment(piece);
+    if (!segment) return std::unexpected(std::move(segment.error()));
+    if (piece == "." || piece == "..") return std::unexpected("dot segments never arrive: they are resolved before");
+    if (segment->kind != Kind::literal) {
+      if (++parameters > Request::max_path_values) return std::unexpected("too many parameters");
+      for (const Segment& earlier : pattern.segments) {
+        if (earlier.kind != Kind::literal && earlier.text == segment->text) {
+          return std::unexpected("{" + segment->text + "} comes twice");
+        }
+      }
+    }
+    pattern.segments.push_back(std::move(*segment));
+    if (slash == std::string_view::npos) break;
+    rest.remove_prefix(slash + 1);
+    if (rest.empty()) {  // a trailing slash is an empty last segment
+      pattern.segments.push_back({Kind::literal, ""});
+      break;
+    }
+  }
+  for (std::size_t i = 0; i + 1 < pattern.segments.size(); ++i) {
+    if (pattern.segments[i].kind == Kind::literal && pattern.segments[i].text.empty()) {
+      return std::unexpected("an empty segment");
+    }
+  }
+  return pattern;
+}
+
+std::vector<std::string> Pattern::names() const {
+  std::vector<std::string> names;
+  for (const Segment& segment : segments) {
+    if (segment.kind != Kind::literal) names.push_back(segment.text);
+  }
+  return names;
+}
+
+std::string_view format_extension(std::string_view segment) {
+  for (const std::string_view extension : {".json", ".csv", ".csj", ".ndjson"}) {
+    if (segment.size() > extension.size() && segment.ends_with(extension)) {
+      return segment.substr(segment.size() - extension.size());
+    }
+  }
+  return {};
+}
+
+struct Router::Terminal {
+  std::array<Handler*, 8> handlers{};
+  bool formats = false;
+  std::uint16_t id = 0;
+  std::string allow;
+};
+
+struct Router::Node {
+  struct Literal {
+    std::string text;
+    std::unique_ptr<Node> node;
+  };
+  std::vector<Literal> literals;  // sorted by text
+  std::unique_ptr<Node> integer;
+  std::unique_ptr<Node> segment;
+  std::unique_ptr<Terminal> rest;
+  std::unique_ptr<Terminal> here;
+
+  [[nodiscard]] const Node* literal(std::string_view text) const {
+    const auto found = std::ranges::lower_bound(literals, text, {}, &Literal::text);
+    return found != literals.end() && found->text == text ? found->node.get() : nullptr;
+  }
+  Node& child(const Pattern::Segment& by) {
+    if (by.kind == Pattern::Kind::literal) {
+      auto found = std::ranges::lower_bound(literals, by.text, {}, &Literal::text);
+      if (found == literals.end() || found->text != by.text) {
+        found = literals.insert(found, {by.text, std::make_unique<Node>()});
+      }
+      return *found->node;
+    }
+    auto& place = by.kind == Pattern::Kind::integer ? integer : segment;
+    if (!place) place = std::make_unique<Node>();
+    return *place;
+  }
+};
+
+Router::Router() : root_(std::make_unique<Node>()) {}
+Router::~Router() = default;
+
+bool Router::add(const Route& route) {
+  Node* node = root_.get();
+  std::unique_ptr<Terminal>* place = nullptr;
+  for (const Pattern::Segment& segment : route.pattern.segments) {
+    if (segment.kind == Pattern::Kind::rest) {
+      place = &node->rest;
+      break;
+    }
+    node = &node->child(segment);
+  }
+  if (place == nullptr) place = &node->here;
+  if (*place) return false;
+  *place = std::make_unique<Terminal>(
+      Terminal{.handlers = route.handlers, .formats = route.formats, .id = route.id, .allow = {}});
+  std::string& allow = (*place)->allow;
+  for (std::size_t method = 0; method < route.handlers.size(); ++method) {
+    if (route.handlers[method] == nullptr) continue;
+    if (!allow.empty()) allow += ", ";
+    allow += name_of(static_cast<Method>(method));
+    if (static_cast<Method>(method) == Method::get) allow += ", HEAD";
+  }
+  allow += ", OPTIONS";
+  return true;
+}
+
+// `rest` is what follows the node, without its leading slash; the node itself has been reached by all before it.
+const Router::Terminal* Router::find(const Node& node, std::string_view rest, std::size_t values,
+                                     Request& request) const {
+  const auto slash = rest.find('/');
+  const std::string_view segment = rest.substr(0, slash);
+  const bool last = slash == std::string_view::npos;
+
+  const auto descend = [&](const Node& child, std::size_t count) -> const Terminal* {
+    if (last) return child.here.get();
+    return find(child, rest.substr(slash + 1), count, request);
+  };
+  if (const Node* child = node.literal(segment)) {
+    if (const Terminal* found = descend(*child, values)) return found;
+  }
+  const std::string_view extension = last ? format_extension(segment) : std::string_view{};
+  const std::string_view bare = segment.substr(0, segment.size() - extension.size());
+  if (!extension.empty()) {
+    const Node* child = node.literal(bare);
+    if (child != nullptr && child->here && child->here->formats) {
+      request.extension = extension;
+      return child->here.get();
+    }
+  }
+  const auto capture = [&](const Node& child, bool integer) -> const Terminal* {
+    const Terminal* found = descend(child, values + 1);
+    if (found == nullptr) return nullptr;
+    const bool strip = last && found->formats && !extension.empty();
+    const std::string_view value = strip ? bare : segment;
+    if (integer && !is_integer(value)) return nullptr;
+    request.path_values[values] = value;
+    if (strip) request.extension = extension;
+    return found;
+  };
+  if (!segment.empty()) {
+    if (node.integer && (is_integer(segment) || is_integer(bare))) {
+      if (const Terminal* found = capture(*node.integer, true)) return found;
+    }
+    if (node.segment) {
+      if (const Terminal* found = capture(*node.segment, false)) return found;
+    }
+  }
+  if (node.rest) request.path_values[values] = rest;
+  return node.rest.get();
+}
+
+core::Async<Response> Router::handle(Request& request) {
+  if (request.path.empty() || request.path[0] != '/') {  // `OPTIONS *`
+    Response response;
+    response.status = 204;
+    return response;
+  }
+  const std::string_view path = request.path.substr(1);
+  const Terminal* found = path.empty() && root_->here ? root_->here.get() : find(*root_, path, 0, request);
+  if (found == nullptr) return problem(404, "No resource has this path.");
+  request.route = found->id;
+
+  const Method method = request.method == Method::head ? Method::get : request.method;
+  const auto index = static_cast<std::size_t>(method);
+  if (index < found->handlers.size() && found->handlers[index] != nullptr) [[likely]] {
+    return found->handlers[index]->handle(request);
+  }
+  if (method == Method::options) {
+    Response response;
+    response.status = 204;
+    response.fields.add("allow", found->allow);
+    return response;
+  }
+  Response response = problem(405, "The resource does not take this method.");
+  response.fields.add("allow", found->allow);
+  return response;
+}
+
+}  // namespace sluice::http

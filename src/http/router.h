@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/message.h"
+#include "http/server.h"
+
+namespace sluice::http {
+
+// A route's path: literal segments, `{name}` for one segment, `{name:int}` for one that is an integer, and at the end
+// `{name...}` for all that follows.
+struct Pattern {
+  enum class Kind : std::uint8_t { literal, integer, segment, rest };
+  struct Segment {
+    Kind kind;
+    std::string text;  // the literal, or the parameter's name
+  };
+  std::vector<Segment> segments;
+
+  // An error is what is wrong, for the configuration's reader.
+  static std::expected<Pattern, std::string> parse(std::string_view text);
+  [[nodiscard]] std::vector<std::string> names() const;
+};
+
+// Finds the handler of a path by specificity, never by order: at each segment a literal goes before an integer, that
+// before any segment, and that before the rest.
+//
+// HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
+// alone.
+class Router : public Handler {
+ public:
+  struct Route {
+    Pattern pattern;
+    std::array<Handler*, 8> handlers{};  // by Method, get to connect; HEAD stays empty
+    bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
+    std::uint16_t id = 0;                // given to the request that matches
+  };
+
+  Router();
+  ~Router() override;
+  // False: a route of the same shape is there already.
+  [[nodiscard]] bool add(const Route& route);
+
+  [[nodiscard]] core::Async<Response> handle(Request& request) override;
+
+ private:
+  struct Node;
+  struct Terminal;
+
+  const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request) const;
+
+  std::unique_ptr<Node> root_;
+};
+
+// The extension that chooses a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment; else empty.
+[[nodiscard]] std::string_view format_extension(std::string_view segment);
+
+}  // namespace sluice::http

@@ -1,0 +1,126 @@
+#include "http/router.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace sluice::http {
+namespace {
+
+struct Named : Handler {
+  core::Async<Response> handle(Request&) override { return Response{}; }
+};
+
+class RouterTest : public testing::Test {
+ public:
+  bool add(std::string_view pattern, std::vector<Method> methods = {Method::get}, bool formats = false) {
+    Router::Route route{.pattern = *Pattern::parse(pattern), .formats = formats, .id = ++routes};
+    for (const Method method : methods) route.handlers[static_cast<std::size_t>(method)] = &handler;
+    if (!router.add(route)) return false;
+    names[routes] = pattern;
+    return true;
+  }
+  Response ask(std::string_view path, Method method = Method::get) {
+    request = {};
+    request.method = method;
+    request.path = path;
+    return router.handle(request).take();
+  }
+  // The pattern that answers, "404" or "405".
+  std::string match(std::string_view path, Method method = Method::get) {
+    const Response response = ask(path, method);
+    if (response.status != 200) return std::to_string(response.status);
+    return names[request.route];
+  }
+
+  Named handler;
+  Router router;
+  Request request;
+  std::uint16_t routes = 0;
+  std::map<int, std::string> names;
+};
+
+TEST_F(RouterTest, SpecificityDecidesNotOrder) {
+  for (const char* pattern : {"/{rest...}", "/films/{slug}", "/films/{id:int}", "/films/new", "/films/{slug}/tags",
+                              "/films/{id:int}/{what}", "/"}) {
+    ASSERT_TRUE(add(pattern)) << pattern;
+  }
+  EXPECT_EQ(match("/"), "/");
+  EXPECT_EQ(match("/films/new"), "/films/new");
+  EXPECT_EQ(match("/films/12"), "/films/{id:int}");
+  EXPECT_EQ(match("/films/-12"), "/films/{id:int}");
+  EXPECT_EQ(match("/films/12a"), "/films/{slug}");
+  EXPECT_EQ(match("/films/new/tags"), "/films/{slug}/tags") << "a literal that leads nowhere must not win";
+  EXPECT_EQ(match("/films/12/tags"), "/films/{id:int}/{what}");
+  EXPECT_EQ(match("/films/12/tags/x"), "/{rest...}");
+  EXPECT_EQ(match("/films/"), "/{rest...}");
+  EXPECT_EQ(match("/else/where"), "/{rest...}");
+}
+
+TEST_F(RouterTest, ValuesAreThoseOfTheRouteThatWins) {
+  ASSERT_TRUE(add("/a/{x}/b/{y}"));
+  ASSERT_TRUE(add("/a/{x}/{rest...}"));
+  ASSERT_EQ(match("/a/1/b/2"), "/a/{x}/b/{y}");
+  EXPECT_EQ(request.path_values[0], "1");
+  EXPECT_EQ(request.path_values[1], "2");
+  ASSERT_EQ(match("/a/1/b/2/3"), "/a/{x}/{rest...}");
+  EXPECT_EQ(request.path_values[0], "1");
+  EXPECT_EQ(request.path_values[1], "b/2/3");
+}
+
+TEST_F(RouterTest, FormatsAreTakenOffTheEnd) {
+  ASSERT_TRUE(add("/films", {Method::get}, true));
+  ASSERT_TRUE(add("/films/{slug}", {Method::get}, true));
+  ASSERT_TRUE(add("/films/{id:int}", {Method::get}, true));
+  ASSERT_TRUE(add("/plain/{slug}"));
+  ASSERT_TRUE(add("/plain/{id:int}"));
+  EXPECT_EQ(match("/films.csv"), "/films");
+  EXPECT_EQ(request.extension, ".csv");
+  EXPECT_EQ(match("/films/heat.ndjson"), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], "heat");
+  EXPECT_EQ(request.extension, ".ndjson");
+  EXPECT_EQ(match("/films/7.json"), "/films/{id:int}");
+  EXPECT_EQ(request.path_values[0], "7");
+  EXPECT_EQ(match("/films/heat.txt"), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], "heat.txt");
+  EXPECT_EQ(request.extension, "");
+  EXPECT_EQ(match("/plain/7.csv"), "/plain/{slug}");
+  EXPECT_EQ(request.path_values[0], "7.csv");
+  EXPECT_EQ(match("/films.txt"), "404");
+  EXPECT_EQ(match("/films/.csv"), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], ".csv");
+}
+
+TEST_F(RouterTest, AnotherMethodIs405WithAllow) {
+  ASSERT_TRUE(add("/x", {Method::get, Method::delete_}));
+  EXPECT_EQ(match("/x", Method::head), "/x");
+  const Response refused = ask("/x", Method::post);
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(refused.fields.get("allow"), "GET, HEAD, DELETE, OPTIONS");
+  EXPECT_EQ(ask("/x", Method::other).status, 405);
+  const Response options = ask("/x", Method::options);
+  EXPECT_EQ(options.status, 204);
+  EXPECT_EQ(options.fields.get("allow"), "GET, HEAD, DELETE, OPTIONS");
+  EXPECT_EQ(ask("/y", Method::options).status, 404);
+}
+
+TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {
+  EXPECT_TRUE(add("/a/{x}"));
+  EXPECT_FALSE(add("/a/{y}"));
+  EXPECT_TRUE(add("/a/{x:int}"));
+  EXPECT_TRUE(add("/{rest...}"));
+  EXPECT_FALSE(add("/{other...}"));
+}
+
+TEST(Pattern, RefusesWhatIsNone) {
+  for (const char* text : {"", "films", "/{", "/}", "/a{b}", "/{}", "/{1a}", "/{a:float}", "/{a...}/b", "/{a}/{a}",
+                           "//a", "/a//b", "/a/../b", "/{a b}", "/.", "/{a:int...}"}) {
+    EXPECT_FALSE(Pattern::parse(text)) << text;
+  }
+  for (const char* text : {"/", "/a", "/a/", "/{a}", "/{a:int}/x", "/{a...}", "/a.b/{c_1}"}) {
+    EXPECT_TRUE(Pattern::parse(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::http

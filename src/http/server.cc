@@ -1,0 +1,132 @@
+#include "http/server.h"
+
+#include <utility>
+
+#include "http/h1/connection.h"
+#include "http/h1/response.h"
+
+namespace sluice::http {
+namespace {
+
+constexpr std::size_t most_spare_workspaces = 128;
+constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer goes back to the system with its request
+constexpr Duration accept_pause = 50ms;
+
+}  // namespace
+
+struct Server::Listener {
+  explicit Listener(core::Reactor& reactor) : stream(reactor) {}
+  net::Stream stream;
+};
+
+struct Server::Shared {
+  h1::DateCache date;
+  Instant date_turn = never;
+  std::string_view date_text;
+};
+
+Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
+    : reactor_(reactor),
+      handler_(handler),
+      options_(std::move(options)),
+      observer_(observer),
+      shared_(std::make_unique<Shared>()) {}
+
+Server::~Server() {
+  accepting_.cancel();
+  connections_.cancel();
+}
+
+Result<core::Address> Server::listen(const core::Address& address) {
+  auto listener = std::make_unique<Listener>(reactor_);
+  if (auto listening = reactor_.listen(listener->stream.handle(), address, {}); !listening) {
+    return std::unexpected(listening.error());
+  }
+  auto bound = reactor_.local_address(listener->stream.handle());
+  if (!bound) return bound;
+  listeners_.push_back(std::move(listener));
+  accepting_.spawn(accept(*listeners_.back()));
+  return bound;
+}
+
+core::Task<void> Server::accept(Listener& listener) {
+  std::unique_ptr<h1::Connection> next;
+  core::Handle& handle = listener.stream.handle();
+  for (;;) {
+    if (!handle.may_read) (void)co_await listener.stream.readable(never);
+    if (!next) next = std::make_unique<h1::Connection>(*this);
+    core::Address peer;
+    const auto accepted = reactor_.accept(handle, next->handle(), &peer);
+    if (!accepted) {
+      // Out of descriptors or memory, or a client that left again. The first passes only with time.
+      const int error = accepted.error().detail;
+      if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;
+      handle.may_read = false;
+      (void)co_await listener.stream.readable(reactor_.now() + accept_pause);
+      handle.may_read = true;
+      continue;
+    }
+    if (!*accepted) continue;
+    ++counters_.accepted;
+    if (counters_.open >= options_.connections) {
+      ++counters_.refused;
+      // A few more get their 503; beyond those nothing but a closed connection is to be had.
+      if (counters_.open >= options_.connections + options_.connections / 8 + 16) {
+        next.reset();
+        continue;
+      }
+      next->refuse_all();
+    }
+    next->set_peer(peer);
+    connections_.spawn([](Server& server, std::unique_ptr<h1::Connection> connection) -> core::Task<void> {
+      ++server.counters_.open;
+      struct Closing {
+        Server& server;
+        ~Closing() { --server.counters_.open; }
+      } closing{server};
+      co_await connection->run();
+    }(*this, std::move(next)));
+  }
+}
+
+void Server::drain() {
+  if (draining_) return;
+  draining_ = true;
+  accepting_.cancel();
+  listeners_.clear();
+  // A connection may close, and so leave the list, while it is told.
+  for (h1::Connection* connection = newest_; connection != nullptr;) {
+    h1::Connection* next = connection->next_;
+    connection->drain();
+    connection = next;
+  }
+}
+
+std::unique_ptr<h1::Workspace> Server::take_workspace() {
+  if (spare_workspaces_.empty()) {
+    return std::make_unique<h1::Workspace>(h1::RequestLimits{.head_size = options_.header_limit});
+  }
+  auto workspace = std::move(spare_workspaces_.back());
+  spare_workspaces_.pop_back();
+  return workspace;
+}
+
+void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
+  if (spare_workspaces_.size() >= most_spare_workspaces) return;
+  for (Buffer* buffer : {&workspace->input, &workspace->body, &workspace->output}) {
+    if (buffer->capacity() > spare_buffer_bytes) buffer->release();
+    buffer->clear();
+  }
+  workspace->parser.reset();
+  spare_workspaces_.push_back(std::move(workspace));
+}
+
+std::string_view Server::date() {
+  if (shared_->date_turn != reactor_.now()) {
+    shared_->date_turn = reactor_.now();
+    shared_->date_text = shared_->date.at(reactor_.wall_clock_ns());
+  }
+  return shared_->date_text;
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "http/message.h"
+
+namespace sluice::http {
+
+// Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
+// refers to lasts until the response has been sent.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  [[nodiscard]] virtual core::Async<Response> handle(Request& request) = 0;
+};
+
+// Told of every answered request, for logs and metrics.
+struct Completion {
+  const Request* request = nullptr;  // null: what came was no request (400, 408, 431 ...)
+  std::string_view peer;
+  int status = 0;
+  std::uint64_t body_bytes = 0;  // sent, without framing
+  Duration duration{};           // from the head's last byte to the answer's
+  bool broken = false;           // cut half-way: by the handler's stream or by the client
+};
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void completed(const Completion& completion) = 0;
+};
+
+// What a client may take of the server. Times are from one sign of life to the next.
+struct ServerOptions {
+  std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
+  std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
+  Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;               // between two pieces of a body: 408
+  Duration idle_timeout = 60s;               // between two requests: closed
+  Duration write_timeout = 30s;              // without the client taking a byte: closed
+  Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;           // beyond it: 503 and closed
+  std::string server_name = "sluice";        // the Server field; empty: none
+};
+
+namespace h1 {
+class Connection;
+struct Workspace;
+}  // namespace h1
+
+// One core's HTTP server: listeners, connections and what they share.
+class Server {
+ public:
+  struct Counters {
+    std::uint64_t accepted = 0;
+    std::uint64_t refused = 0;  // over the limit of connections
+    std::uint64_t open = 0;     // gauge
+  };
+
+  Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);
+  Server(const Server&) = delete;
+  ~Server();  // cuts what is still open
+
+  // Starts to accept at once. Several cores may listen on the same address.
+  [[nodiscard]] Result<core::Address> listen(const core::Address& address);
+
+  // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
+  void drain();
+  [[nodiscard]] bool drained() const { return draining_ && connections_.empty(); }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  friend class h1::Connection;
+  struct Listener;
+
+  core::Task<void> accept(Listener& listener);
+  std::unique_ptr<h1::Workspace> take_workspace();
+  void give_back(std::unique_ptr<h1::Workspace> workspace);
+  std::string_view date();
+
+  core::Reactor& reactor_;
+  Handler& handler_;
+  ServerOptions options_;
+  Observer* observer_;
+  Counters counters_;
+  bool draining_ = false;
+  std::vector<std::unique_ptr<h1::Workspace>> spare_workspaces_;
+  h1::Connection* newest_ = nullptr;  // intrusive list of all connections
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  core::TaskGroup accepting_;
+  core::TaskGroup connections_;
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/declare.h"
+#include "sql/database.h"
+
+namespace sluice::sql {
+
+inline NameOf<ParameterType> names_of(ParameterType) {
+  return {{"text", ParameterType::text},
+          {"int", ParameterType::integer},
+          {"real", ParameterType::real},
+          {"bool", ParameterType::boolean}};
+}
+
+// [database.NAME]. Everything is counted per core.
+struct DatabaseOptions {
+  Located<std::string> url;
+  std::uint32_t pool = 8;
+  Duration wait = 2s;
+  Duration statement_timeout = 30s;
+  Located<bool> prepared = true;            // PostgreSQL only
+  Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
+  Position position;
+
+  [[nodiscard]] bool is_sqlite() const { return url.value.starts_with("sqlite:"); }
+
+  static std::string check_url(std::string_view text) {
+    for (std::string_view scheme : {"sqlite:", "postgres://", "postgresql://"}) {
+      if (text.starts_with(scheme) && text.size() > scheme.size()) return {};
+    }
+    return "must be \"sqlite:FILE\" or \"postgres://user:password@host:port/name\"";
+  }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("url", &DatabaseOptions::url,
+            "`sqlite:FILE`, from the folder of the configuration file, or `postgres://user:password@host:port/name`.",
+            {.required = true, .check = check_url});
+    v.field("pool", &DatabaseOptions::pool, "Connections that each core may open.", {.min = 1, .max = 1000});
+    v.field("wait", &DatabaseOptions::wait,
+            "How long a request waits for a free connection before it is answered 503 with Retry-After.",
+            {.min = 0s, .max = 1h});
+    v.field("statement_timeout", &DatabaseOptions::statement_timeout,
+            "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
+            {.min = 1ms, .max = 24h});
+    v.field("prepared", &DatabaseOptions::prepared,
+            "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode.");
+    v.field("pipeline", &DatabaseOptions::pipeline,
+            "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
+            {.min = 1, .max = 10'000});
+    v.position(&DatabaseOptions::position);
+  }
+};
+
+}  // namespace sluice::sql
