@@ -356,6 +356,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
   std::uint64_t sent = 0;
   for (;;) {
+    const std::size_t complete = output.size();
     const std::size_t chunk = chunked ? begin_chunk(output) : output.size();
     const std::size_t before = output.size();
     Result<BodySource::Progress> progress = BodySource::Progress::done;
@@ -367,7 +368,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
     }
     if (!progress) {
-      // No last chunk, no orderly end: the client can tell that something is missing.
+      // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
+      // answers among it, it still gets.
+      output.truncate(complete);
+      (void)co_await flush();
       if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
       report(&request, response.status, sent, true);
       co_return Sent::no;
