@@ -413,6 +413,24 @@ class World {
   Tally tally;
   bool draining = false;  // the server may end any connection after an answer, and refuse new ones
 
+  // Two requests, the first with a head of `size` bytes, with a pause between them.
+  Task<void> pause(std::size_t size, Duration time) {
+    Random random(size);
+    net::Stream stream(reactor);
+    EXPECT_TRUE(co_await stream.connect(address_, reactor.now() + 1s));
+    AnswerReader reader(stream, random, false);
+    const std::string begin = "GET /bytes/10/0?1 HTTP/1.1\r\nHost: sim\r\nX-Padding: ";
+    std::string head = begin + std::string(size - begin.size() - 4, 'p') + "\r\n\r\n";
+    for (int i = 0; i < 2; ++i) {
+      iovec part{head.data(), head.size()};
+      if (!co_await stream.write({&part, 1}, 1s)) co_return;
+      const Answer answer = co_await reader.read(false);
+      if (answer.end != Answer::End::whole || answer.status != 200) co_return;
+      ++tally.answered;
+      if (i == 0) co_await Sleep(reactor, time);
+    }
+  }
+
   Task<void> session(std::uint64_t seed, Duration begin, bool rude) {
     Random random(seed);
     co_await Sleep(reactor, begin);
@@ -562,7 +580,7 @@ class World {
       }
       if (!check(exchange, answer, half_close)) co_return;
       if (answer.closes || exchange.http10) co_return;
-      if (!pipelines && random.chance(0.05)) co_await Sleep(reactor, random.up_to(options_.idle_timeout - 5s));
+      if (!pipelines && !slow && random.chance(0.05)) co_await Sleep(reactor, random.up_to(options_.idle_timeout - 5s));
     }
     if (half_close && !co_await reader.at_end() && !lossy_) complain("half-close", "the server did not end its side");
   }
@@ -767,6 +785,31 @@ TEST(HttpSoak, InAStormEveryRequestIsAnsweredOrItsConnectionClosed) {
   EXPECT_GT(world.reactor.counters().resets, 0u);
   EXPECT_GT(world.reactor.counters().vanished, 0u);
   EXPECT_GT(world.reactor.counters().accept_errors, 0u);
+}
+
+// Between two requests it is the idle time that counts, however the bytes of the first one came to lie.
+TEST(HttpSoak, AConnectionMayBeIdleForItsWholeTime) {
+  for (std::size_t size = 256; size <= 16 * 1024; size += 256) {
+    World world(size, {}, false);
+    world.clients.spawn(world.pause(size, 55s));
+    ASSERT_TRUE(world.run());
+    EXPECT_EQ(world.tally.answered, 2u) << "a head of " << size << " bytes";
+  }
+}
+
+TEST(HttpSoak, ADrainEndsIdleConnectionsAtOnce) {
+  for (std::size_t size = 256; size <= 16 * 1024; size += 256) {
+    World world(size, {}, false);
+    world.clients.spawn(world.pause(size, 55s));
+    const Instant end = world.reactor.now() + 2s;
+    while (world.reactor.now() < end) world.reactor.turn(end);
+    EXPECT_EQ(world.tally.answered, 1u);
+    world.server.drain();
+    const Instant latest = world.reactor.now() + 5s;
+    while (!world.server.drained() && world.reactor.now() < latest) world.reactor.turn(latest);
+    EXPECT_TRUE(world.server.drained()) << "a head of " << size << " bytes";
+    world.clients.cancel();
+  }
 }
 
 TEST(HttpSoak, TheSameSeedGivesTheSameHistory) {

@@ -202,13 +202,18 @@ core::Task<void> Connection::run() {
     const Parsed parsed = work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
       if (!work_->output.empty() && !co_await flush()) co_return;
-      if (work_->input.empty() && !reading_may_succeed()) {
-        if (server_.draining_) co_return;
-        work_->parser.reset();
-        server_.give_back(std::move(work_));
-        continue;
+      net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
+      if (!reading.attempt()) {
+        if (!work_->input.empty()) {
+          (void)co_await reading;
+        } else {
+          if (server_.draining_) co_return;
+          work_->parser.reset();
+          server_.give_back(std::move(work_));
+          continue;
+        }
       }
-      const auto got = co_await stream_.read(work_->input, read_bytes, deadline_);
+      const auto got = reading.await_resume();
       if (got && *got != 0) continue;
       // Silence, or the end, in the middle of a head is an error; between requests it is a goodbye.
       if (!work_->input.empty() && !got && got.error().code == Errc::timed_out) {
