@@ -44,6 +44,13 @@ std::string_view name_of(sql::ParameterType type) {
   return "text";
 }
 
+sql::Error several_rows() {
+  sql::Error error;
+  error.failure = sql::Failure::statement;
+  error.message = "more than one row for returns = \"object\"";
+  return error;
+}
+
 http::Response bad_parameter(std::string_view name, std::string_view fault) {
   return http::problem(400, std::string("The parameter \"") + std::string(name) + "\" " + std::string(fault) + ".");
 }
@@ -70,7 +77,8 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
   statement.one_row = object;
   const auto in_path = pattern.names();
   for (const sql::Parameter& parameter : statement.parameters) {
-    Source source{.name = parameter.name};
+    Source source;
+    source.name = parameter.name;
     if (const auto found = std::ranges::find(in_path, parameter.name); found != in_path.end()) {
       source.from = Source::From::path;
       source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
@@ -248,7 +256,7 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
     last = block->last;
   }
   if (rows > 1) {
-    co_return failed({.failure = sql::Failure::statement, .message = "more than one row for returns = \"object\""});
+    co_return failed(several_rows());
   }
   co_return response;
 }
@@ -264,7 +272,7 @@ http::Response Endpoint::head_of_answer(const Wish& wish) const {
 http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) const {
   if (block.rows == 0) return http::problem(404, "There is no such thing.");
   if (block.rows > 1) {
-    return failed({.failure = sql::Failure::statement, .message = "more than one row for returns = \"object\""});
+    return failed(several_rows());
   }
   http::Response response = head_of_answer(wish);
   sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);

@@ -1,8 +1,8 @@
 #include "app/cli.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::app {
 namespace {

@@ -11,10 +11,10 @@
 
 namespace sluice::app {
 
-enum class AccessLog : std::uint8_t { off, standard_output };
+enum class AccessLogTarget : std::uint8_t { off, standard_output };
 
-inline NameOf<AccessLog> names_of(AccessLog) {
-  return {{"off", AccessLog::off}, {"stdout", AccessLog::standard_output}};
+inline NameOf<AccessLogTarget> names_of(AccessLogTarget) {
+  return {{"off", AccessLogTarget::off}, {"stdout", AccessLogTarget::standard_output}};
 }
 
 // [server]
@@ -29,7 +29,7 @@ struct ServerOptions {
   Duration write_timeout = 30s;
   std::uint32_t connections = 16384;
   Duration grace = 10s;
-  AccessLog access_log = AccessLog::off;
+  AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
 
   template <class Visitor>

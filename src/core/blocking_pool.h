@@ -78,7 +78,7 @@ class BlockingPool {
         callable();
         result.emplace();
       } else {
-        result.emplace(callable());
+        result.emplace(std::in_place, callable());
       }
     }
     Work callable;

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <sys/uio.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include <sys/uio.h>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -73,7 +73,8 @@ struct ListenOptions {
 };
 
 // The seam between the program and the machine: sockets and the clock of one core. The back ends are epoll and, for
-// tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would block.
+// tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would
+// block.
 class Reactor {
  public:
   virtual ~Reactor() = default;
@@ -101,7 +102,8 @@ class Reactor {
   [[nodiscard]] virtual Io send(Handle& handle, std::span<const iovec> parts) = 0;
   [[nodiscard]] virtual Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) = 0;
 
-  // One turn: waits until something is ready, `until`, or wake(); dispatches; fires timers; runs the turn's hooks.
+  // One turn: runs the hooks that are pending; waits until something is ready, `until`, or wake(); dispatches; fires
+  // timers; runs the turn's hooks.
   virtual void turn(Instant until) = 0;
   // From any thread: the current or the next turn() returns soon. Async-signal-safe.
   virtual void wake() noexcept = 0;

@@ -1,10 +1,10 @@
 #include "core/slab.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::core {
 namespace {

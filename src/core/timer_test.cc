@@ -1,12 +1,12 @@
 #include "core/timer.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::core {
 namespace {

@@ -49,9 +49,8 @@ TEST(Render, MasksPasswords) {
 TEST(Render, CutsLongLinesAroundTheError) {
   Source source("a.toml", std::string(1000, 'a') + "X" + std::string(1000, 'b'));
   EXPECT_EQ(source.render({{1, 1001}, "no"}), "a.toml:1:1001: error: no\n  1 | ..." + std::string(80, 'a') + "X" +
-                                                   std::string(79, 'b') + "...\n    | " + std::string(83, ' ') + "^\n");
-  EXPECT_EQ(source.render({{1, 1}, "no"}),
-            "a.toml:1:1: error: no\n  1 | " + std::string(160, 'a') + "...\n    | ^\n");
+                                                  std::string(79, 'b') + "...\n    | " + std::string(83, ' ') + "^\n");
+  EXPECT_EQ(source.render({{1, 1}, "no"}), "a.toml:1:1: error: no\n  1 | " + std::string(160, 'a') + "...\n    | ^\n");
 }
 
 TEST(Errors, OnlyTheFirstTwenty) {
@@ -113,8 +112,7 @@ TEST(Locate, ThroughReplacedVariables) {
   auto document = parse_document(source, errors);
   ASSERT_TRUE(document);
   Value& value = document->entries[0].value;
-  substitute(
-      value, [](std::string_view name) { return name == "N" ? "123456789" : ""; }, source, errors);
+  substitute(value, [](std::string_view name) { return name == "N" ? "123456789" : ""; }, source, errors);
   ASSERT_TRUE(errors.empty());
   ASSERT_EQ(value.text, "ab 123456789 cd\n${x} !");
   EXPECT_EQ(source.locate(value.position, 1), (Position{2, 1}));

@@ -1,8 +1,8 @@
 #include "app/config/text.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
+
+#include <gtest/gtest.h>
 
 namespace sluice::app::config {
 namespace {

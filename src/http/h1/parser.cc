@@ -58,6 +58,10 @@ void for_each_element(std::string_view list, Each each) {
   }
 }
 
+// Lengths of the field names that the codec itself understands.
+constexpr std::uint32_t known_name_sizes = 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
+bool may_be_known(std::size_t name_size) { return name_size < 32 && (known_name_sizes >> name_size & 1) != 0; }
+
 // Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
 bool is_port(const char* p, const char* end) {
   unsigned port = 0;
@@ -67,6 +71,17 @@ bool is_port(const char* p, const char* end) {
     if (port > 65535) return false;
   }
   return true;
+}
+
+// Whether a port has one to four digits, all at once. At least four bytes that may be read lie before `end`.
+bool is_short_port(const char* p, const char* end) {
+  const auto size = static_cast<unsigned>(end - p);
+  if (size - 1 > 3) return false;
+  // The digits come to the low bytes, and zeros fill what is left. Digits are 0x30 to 0x39: adding 6 keeps the high
+  // half.
+  const std::uint64_t zeros = 0x30303030ull << (8 * size);
+  const auto digits = static_cast<std::uint32_t>((load<std::uint32_t>(end - 4) >> (32 - 8 * size)) | zeros);
+  return ((digits & 0xF0F0F0F0u) | ((digits + 0x06060606u) & 0xF0F0F0F0u) >> 4) == 0x33333333u;
 }
 
 // reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. An IPv4 address is one too.
@@ -396,12 +411,15 @@ Parsed RequestParser::parse(std::string_view received) {
       if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_field_value);
       if (end - p < 2) return pause(Phase::value);
       if (p[1] != '\n') return refuse(Reason::bare_cr);
+      // Inside a value only OWS is at or below the space. The colon before it ends the way back.
       const char* first = base + line->value.begin;
       const char* last = p;
-      while (first != last && is_ows(*first)) ++first;
-      while (first != last && is_ows(last[-1])) --last;
+      while (static_cast<unsigned char>(last[-1]) <= ' ') --last;
+      while (first < last && static_cast<unsigned char>(*first) <= ' ') ++first;
       line->value = {offset(first), static_cast<std::uint16_t>(last - first)};
-      if (const Reason reason = recognise(base, *line); reason != Reason::none) return refuse(reason);
+      if (may_be_known(line->name.size)) {
+        if (const Reason reason = recognise(base, *line); reason != Reason::none) return refuse(reason);
+      }
       ++at_.line_count;
       ++line;
       p += 2;
@@ -414,7 +432,7 @@ Parsed RequestParser::parse(std::string_view received) {
 
   if (const Reason reason = finish_head(); reason != Reason::none) return refuse(reason);
   phase_ = Phase::complete;
-  relocate(base);
+  form_views(base);
   return {Parsed::State::done, Reason::none, offset(p)};
 }
 
@@ -534,14 +552,14 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
   switch (line.name.size) {
     case 4: {
       if (!is_name(name, "host")) break;
-      if (at_.has_host) return Reason::duplicate_host;
-      at_.has_host = true;
+      if (has_seen(Seen::host)) return Reason::duplicate_host;
+      see(Seen::host);
       const std::string_view value = line.value.in(base);
       const char* const end = value.data() + value.size();
       // CR LF stands behind the value, so the search ends there at the latest.
       const char* const host_end = find_first<EndsPlainName>(base, value.data(), end + 2);
       const bool usual =
-          host_end != value.data() && (host_end == end || (*host_end == ':' && is_port(host_end + 1, end)));
+          host_end != value.data() && (host_end == end || (*host_end == ':' && is_short_port(host_end + 1, end)));
       // An empty Host is what a client sends whose target has no authority (RFC 9112, 3.2).
       if (!usual && !value.empty() && !is_authority(value, PortIs::optional)) return Reason::bad_host;
       if (at_.authority.size == 0) at_.authority = line.value;
@@ -550,12 +568,12 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
     case 6: {
       if (!is_name(name, "expect")) break;
       if (!same_name(line.value.in(base), "100-continue")) return Reason::unsupported_expectation;
-      at_.wants_continue = true;
+      see(Seen::continue_expected);
       break;
     }
     case 7: {
-      if (!is_name(name, "upgrade") || at_.has_upgrade) break;
-      at_.has_upgrade = true;
+      if (!is_name(name, "upgrade") || has_seen(Seen::upgrade_field)) break;
+      see(Seen::upgrade_field);
       at_.upgrade = line.value;
       break;
     }
@@ -565,8 +583,8 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
     }
     case 14: {
       if (!is_name(name, "content-length")) break;
-      if (at_.has_length) return Reason::duplicate_content_length;
-      at_.has_length = true;
+      if (has_seen(Seen::length)) return Reason::duplicate_content_length;
+      see(Seen::length);
       if (line.value.size == 0) return Reason::bad_content_length;
       std::uint64_t length = 0;
       for (char c : line.value.in(base)) {
@@ -590,12 +608,11 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
 // an unknown coding.
 Reason RequestParser::add_transfer_encoding(std::string_view value) {
   if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
-  at_.has_encoding = true;
+  see(Seen::encoding);
   for_each_element(value, [this](std::string_view coding) {
-    const bool chunked = same_name(coding, "chunked");
-    if (at_.last_is_chunked) at_.chunked_twice = true;  // or something came after it: refused all the same
-    if (!chunked) at_.other_coding = true;
-    at_.last_is_chunked = chunked;
+    if (has_seen(Seen::last_is_chunked)) see(Seen::after_chunked);
+    at_.seen &= static_cast<std::uint16_t>(~Seen::last_is_chunked);
+    see(same_name(coding, "chunked") ? Seen::last_is_chunked : Seen::other_coding);
   });
   return Reason::none;
 }
@@ -603,61 +620,72 @@ Reason RequestParser::add_transfer_encoding(std::string_view value) {
 void RequestParser::add_connection(std::string_view value) {
   for_each_element(value, [this](std::string_view option) {
     if (same_name(option, "close")) {
-      at_.wants_close = true;
+      see(Seen::close);
     } else if (same_name(option, "keep-alive")) {
-      at_.wants_keep_alive = true;
+      see(Seen::keep_alive_option);
     } else if (same_name(option, "upgrade")) {
-      at_.wants_upgrade = true;
+      see(Seen::upgrade_option);
     }
   });
 }
 
 inline Reason RequestParser::finish_head() {
-  const bool http11 = at_.version == Version::http11;
-  if (!at_.has_host && http11) return Reason::missing_host;
+  // What others found for the request before.
+  request_.body = nullptr;
+  request_.extension = {};
+  request_.route = 0;
+  if (at_.seen != Seen::host || at_.version != Version::http11) return finish_unusual_head();
   body_ = {};
-  if (at_.has_encoding) {
-    if (at_.has_length) return Reason::length_and_encoding;
-    if (!at_.last_is_chunked || at_.chunked_twice) return Reason::bad_transfer_encoding;
-    if (at_.other_coding) return Reason::unsupported_transfer_encoding;
+  keep_alive_ = true;
+  expects_continue_ = false;
+  return Reason::none;
+}
+
+Reason RequestParser::finish_unusual_head() {
+  const bool http11 = at_.version == Version::http11;
+  if (!has_seen(Seen::host) && http11) return Reason::missing_host;
+  body_ = {};
+  if (has_seen(Seen::encoding)) {
+    if (has_seen(Seen::length)) return Reason::length_and_encoding;
+    if (!has_seen(Seen::last_is_chunked) || has_seen(Seen::after_chunked)) return Reason::bad_transfer_encoding;
+    if (has_seen(Seen::other_coding)) return Reason::unsupported_transfer_encoding;
     body_.kind = BodyFraming::Kind::chunked;
   } else if (at_.length != 0) {
     body_ = {BodyFraming::Kind::length, at_.length};
   }
-  keep_alive_ = !at_.wants_close && (http11 || at_.wants_keep_alive);
+  keep_alive_ = !has_seen(Seen::close) && (http11 || has_seen(Seen::keep_alive_option));
   // HTTP/1.0 knows neither expectations nor upgrades (RFC 9110, 7.8 and 10.1.1).
-  expects_continue_ = at_.wants_continue && http11 && body_.kind != BodyFraming::Kind::none;
-  if (!at_.wants_upgrade || !http11) at_.upgrade = {};
+  expects_continue_ = has_seen(Seen::continue_expected) && http11 && body_.kind != BodyFraming::Kind::none;
+  if (!has_seen(Seen::upgrade_option) || !http11) at_.upgrade = {};
   return Reason::none;
 }
 
-void RequestParser::relocate(const char* received) {
+inline void RequestParser::form_views(const char* base) {
   request_.method = at_.method_known;
   request_.version = at_.version;
-  request_.method_text = at_.method.in(received);
-  request_.target = at_.target.in(received);
-  switch (at_.path_in) {
-    case PathIn::received:
-      request_.path = at_.path.in(received);
-      break;
-    case PathIn::scratch:
-      request_.path = scratch_.view();
-      break;
-    case PathIn::literal:
-      request_.path = literal_path_;
-      break;
+  request_.method_text = at_.method.in(base);
+  request_.target = at_.target.in(base);
+  if (at_.path_in == PathIn::received) [[likely]] {
+    request_.path = at_.path.in(base);
+  } else {
+    request_.path = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
   }
   request_.query = {};
   if (at_.query_begin != 0) {
-    request_.query = {received + at_.query_begin,
+    request_.query = {base + at_.query_begin,
                       static_cast<std::size_t>(at_.target.begin + at_.target.size - at_.query_begin)};
   }
-  request_.authority = at_.authority.in(received);
-  upgrade_ = at_.upgrade.in(received);
+  request_.authority = at_.authority.in(base);
+  upgrade_ = at_.upgrade.in(base);
   for (std::size_t i = 0; i < at_.line_count; ++i) {
-    fields_[i] = {lines_[i].name.in(received), lines_[i].value.in(received)};
+    fields_[i] = {lines_[i].name.in(base), lines_[i].value.in(base)};
   }
   request_.fields = {fields_.data(), at_.line_count};
+}
+
+void RequestParser::relocate(const char* received) {
+  SLUICE_ASSERT(phase_ == Phase::complete);
+  form_views(received);
 }
 
 }  // namespace sluice::http::h1

@@ -140,7 +140,24 @@ class RequestParser {
     Span value;
   };
 
+  // What the fields have said so far.
+  enum Seen : std::uint16_t {
+    host = 1 << 0,
+    length = 1 << 1,
+    encoding = 1 << 2,
+    last_is_chunked = 1 << 3,
+    other_coding = 1 << 4,
+    after_chunked = 1 << 5,
+    close = 1 << 6,
+    keep_alive_option = 1 << 7,
+    upgrade_option = 1 << 8,
+    upgrade_field = 1 << 9,
+    continue_expected = 1 << 10,
+  };
+
   [[nodiscard]] Parsed refuse(Reason reason);
+  [[nodiscard]] bool has_seen(Seen what) const { return (at_.seen & what) != 0; }
+  void see(Seen what) { at_.seen = static_cast<std::uint16_t>(at_.seen | what); }
   [[nodiscard]] Reason scan_version(const char*& p, const char* end);
   [[nodiscard]] Reason finish_target(const char* base);
   [[nodiscard]] Reason finish_unusual_target(const char* base);
@@ -149,6 +166,8 @@ class RequestParser {
   [[nodiscard]] Reason add_transfer_encoding(std::string_view value);
   void add_connection(std::string_view value);
   [[nodiscard]] Reason finish_head();
+  [[nodiscard]] Reason finish_unusual_head();
+  void form_views(const char* base);
 
   RequestLimits limits_;
 
@@ -163,17 +182,7 @@ class RequestParser {
     Span authority;
     Span upgrade;
     bool unusual_target = false;  // the path is not its own decoded form
-    bool has_host = false;
-    bool has_length = false;
-    bool has_encoding = false;
-    bool last_is_chunked = false;
-    bool other_coding = false;
-    bool chunked_twice = false;
-    bool wants_close = false;
-    bool wants_keep_alive = false;
-    bool wants_upgrade = false;
-    bool has_upgrade = false;
-    bool wants_continue = false;
+    std::uint16_t seen = 0;       // of Seen
     std::uint8_t empty_lines = 0;
     PathIn path_in = PathIn::received;
     Method method_known = Method::other;

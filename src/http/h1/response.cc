@@ -50,7 +50,7 @@ std::string_view prebuilt_status_line(int status) {
 }
 
 char* put(char* at, std::string_view text) {
-  std::memcpy(at, text.data(), text.size());
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());  // an empty view may have no address
   return at + text.size();
 }
 

@@ -45,10 +45,10 @@ struct ResponseHead {
   int status = 200;
   Version version = Version::http11;  // the request's
   Connection connection = Connection::keep_alive;
-  BodyFraming framing;      // as frame_body() has it; until_close implies Connection::close
-  std::string_view date;    // DateCache::at()
-  std::string_view server;  // empty: no Server field
-  std::span<const Field> fields;
+  BodyFraming framing{};      // as frame_body() has it; until_close implies Connection::close
+  std::string_view date{};    // DateCache::at()
+  std::string_view server{};  // empty: no Server field
+  std::span<const Field> fields{};
 };
 
 // Appends the status line and the fields, up to and with the empty line. Content-Length, Transfer-Encoding and

@@ -122,10 +122,9 @@ struct EndsPlainName {
 #endif
 };
 
-// The first byte in [p, end) that `Class` tests true for; `end` where there is none. `base` <= p is where the readable
-// bytes begin; a class that looks back needs p - lookback >= base.
+// The rest of find_first(), out of its way: most tokens end within the first vector.
 template <class Class>
-inline const char* find_first(const char* base, const char* p, const char* end) {
+[[gnu::noinline]] inline const char* find_first_further(const char* base, const char* p, const char* end) {
 #if defined(__SSE2__)
   constexpr std::ptrdiff_t width = 16;
   while (end - p >= width) {
@@ -143,6 +142,20 @@ inline const char* find_first(const char* base, const char* p, const char* end) 
 #endif
   while (p != end && !Class::test(p)) ++p;
   return p;
+}
+
+// The first byte in [p, end) that `Class` tests true for; `end` where there is none. `base` <= p is where the readable
+// bytes begin; a class that looks back needs p - lookback >= base.
+template <class Class>
+inline const char* find_first(const char* base, const char* p, const char* end) {
+#if defined(__SSE2__)
+  if (end - p >= 16) [[likely]] {
+    if (const unsigned mask = Class::mask(p)) [[likely]]
+      return p + __builtin_ctz(mask);
+    p += 16;
+  }
+#endif
+  return find_first_further<Class>(base, p, end);
 }
 
 }  // namespace sluice::http::h1

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "base/buffer.h"
+#include "core/reactor.h"
+#include "http/server.h"
+
+namespace sluice::app {
+
+// A line of JSON for every request, on standard output. Lines gather for a turn of the loop and leave in one write.
+class AccessLog {
+ public:
+  explicit AccessLog(core::Reactor& reactor) : reactor_(reactor), flush_(*this) {}
+  ~AccessLog() { flush(); }
+
+  void add(const http::Completion& completion);
+  void flush();
+
+ private:
+  struct Flush : core::TurnHook {
+    explicit Flush(AccessLog& log)
+        : TurnHook([](core::TurnHook& hook) noexcept { static_cast<Flush&>(hook).log.flush(); }), log(log) {}
+    AccessLog& log;
+  };
+
+  core::Reactor& reactor_;
+  Buffer lines_;
+  Flush flush_;
+};
+
+}  // namespace sluice::app

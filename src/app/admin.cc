@@ -1,0 +1,121 @@
+#include "app/admin.h"
+
+#include <system_error>
+#include <utility>
+
+namespace sluice::app {
+namespace {
+
+constexpr Duration readiness_wait = 2s;
+
+http::Response text_response(std::string_view type, std::string_view text) {
+  http::Response response;
+  response.fields.add("content-type", type);
+  response.fields.add("cache-control", "no-store");
+  Buffer body;
+  body.append(text);
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace
+
+class Admin::Live final : public http::Handler {
+ public:
+  core::Async<http::Response> handle(http::Request&) override { return text_response("text/plain", "live\n"); }
+};
+
+// Ready: not draining, and every database answers the first core.
+class Admin::Ready final : public http::Handler {
+ public:
+  Ready(core::Core& core, std::span<Service* const> services) : core_(core), services_(services) {}
+
+  core::Async<http::Response> handle(http::Request&) override { return find_out(); }
+
+ private:
+  core::Task<http::Response> find_out() {
+    Service& service = *services_[core_.index()];
+    if (service.draining()) co_return not_ready("The server is shutting down.");
+    const auto unready = co_await service.find_unready(core_.reactor().now() + readiness_wait);
+    if (unready) co_return not_ready("The database \"" + *unready + "\" does not answer.");
+    co_return text_response("text/plain", "ready\n");
+  }
+  static http::Response not_ready(std::string_view why) {
+    http::Response response = http::problem(503, why);
+    response.fields.add("retry-after", "1");
+    return response;
+  }
+
+  core::Core& core_;
+  std::span<Service* const> services_;
+};
+
+class Admin::Metrics final : public http::Handler {
+ public:
+  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services)
+      : core_(core), plan_(std::move(plan)), services_(services) {}
+
+  core::Async<http::Response> handle(http::Request&) override { return gather(); }
+
+ private:
+  core::Task<http::Response> gather() {
+    RequestMetrics requests;
+    http::Server::Counters connections;
+    for (unsigned i = 0; i < services_.size(); ++i) {
+      Service::Snapshot snapshot;
+      if (i == core_.index()) {
+        snapshot = services_[i]->snapshot();
+      } else {
+        auto answer = co_await core_.mesh().call(i, [service = services_[i]] { return service->snapshot(); });
+        if (!answer) continue;  // that core has ended
+        snapshot = std::move(*answer);
+      }
+      requests.add(snapshot.requests);
+      connections.accepted += snapshot.connections.accepted;
+      connections.refused += snapshot.connections.refused;
+      connections.open += snapshot.connections.open;
+    }
+
+    MetricsText text;
+    text.family("sluice_build_info", "gauge", "The version that runs.");
+    text.sample("sluice_build_info", MetricsText::label("version", SLUICE_VERSION), 1);
+    text.family("sluice_cores", "gauge", "Worker threads.");
+    text.sample("sluice_cores", {}, static_cast<double>(services_.size()));
+    text.family("http_server_open_connections", "gauge", "Connections of clients.");
+    text.sample("http_server_open_connections", {}, static_cast<double>(connections.open));
+    text.family("http_server_connections_total", "counter", "Connections accepted.");
+    text.sample("http_server_connections_total", {}, static_cast<double>(connections.accepted));
+    text.family("http_server_connections_refused_total", "counter", "Connections answered 503: over the limit.");
+    text.sample("http_server_connections_refused_total", {}, static_cast<double>(connections.refused));
+    render(requests, plan_->routes, text);
+    co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
+  }
+
+  core::Core& core_;
+  const std::shared_ptr<const Plan> plan_;
+  std::span<Service* const> services_;
+};
+
+Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services)
+    : server_(core.reactor(), router_, http::ServerOptions{.connections = 256}) {
+  const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
+    http::Router::Route route{.pattern = *http::Pattern::parse(path)};
+    route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
+    [[maybe_unused]] const bool added = router_.add(route);
+    SLUICE_ASSERT(added);
+    handlers_.push_back(std::move(handler));
+  };
+  add("/livez", std::make_unique<Live>());
+  add("/readyz", std::make_unique<Ready>(core, services));
+  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services));
+}
+
+Admin::~Admin() = default;
+
+void Admin::listen(const core::Address& address) {
+  if (const auto bound = server_.listen(address); !bound) {
+    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
+  }
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/service.h"
+#include "core/core.h"
+#include "http/router.h"
+#include "http/server.h"
+
+namespace sluice::app {
+
+// The operators' listener, on the first core: /livez, /readyz, /metrics. It has no log-in.
+class Admin {
+ public:
+  // `services` are those of all cores, by index; they may be null until all cores run.
+  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services);
+  ~Admin();
+
+  // Throws std::system_error where the address cannot be bound.
+  void listen(const core::Address& address);
+
+ private:
+  class Live;
+  class Ready;
+  class Metrics;
+
+  std::vector<std::unique_ptr<http::Handler>> handlers_;
+  http::Router router_;
+  http::Server server_;
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,543 @@
+#include "app/config/load.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "app/config/path_pattern.h"
+
+namespace sluice::app::config {
+namespace {
+
+using std::string_literals::operator""s;
+
+std::optional<std::string> environment(std::string_view name) {
+  if (name == "HOST") return "127.0.0.1:9000";
+  if (name == "CORES") return "4";
+  if (name == "EMPTY") return "";
+  if (name == "SECRET") return "hunter2";
+  return {};
+}
+
+// A file that serves something, so that a test adds only what it is about.
+const std::string serves = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n[database.main]\nurl = \"sqlite:a.db\"\n";
+
+Options options_of(const std::string& text) {
+  auto config = parse(Source("a.toml", text), environment);
+  EXPECT_TRUE(config) << config.error().text();
+  return config ? config->options : Options{};
+}
+
+std::string errors_of(const std::string& text) {
+  auto config = parse(Source("a.toml", text), environment);
+  return config ? "" : config.error().text();
+}
+
+// The messages alone, for what is not about the rendering.
+std::string messages_of(const std::string& text) {
+  auto config = parse(Source("a.toml", text), environment);
+  std::string all;
+  if (config) return all;
+  for (const Diagnostic& one : config.error().list) {
+    all += std::to_string(one.position.line) + ":" + std::to_string(one.position.column) + " " + one.message;
+    all += one.hint.empty() ? "\n" : " | " + one.hint + "\n";
+  }
+  return all;
+}
+
+TEST(Load, EveryKey) {
+  Options options = options_of(R"(
+[server]
+listen = ["127.0.0.1:1", "unix:/run/a.sock"]
+cores = 2
+header_limit = "32KiB"
+body_limit = 1000
+header_timeout = "1s"
+body_timeout = "2s"
+idle_timeout = "3s"
+write_timeout = "4s"
+connections = 5
+grace = "0"
+access_log = "stdout"
+server_header = ""
+[admin]
+listen = ""
+[database.main]
+url = "postgres://me@host/db"
+pool = 3
+wait = "100ms"
+statement_timeout = "1m"
+prepared = false
+pipeline = 1
+[database.other]
+url = "sqlite:a.db"
+[[endpoint]]
+path = "/films/{id:int}"
+database = "main"
+returns = "object"
+get = "SELECT 1"
+timeout = "5s"
+cache_control = "no-store"
+params.id = "int"
+params.b = { type = "real", default = 1.5 }
+params.a = { required = true }
+[[files]]
+path = "/static/"
+root = "public"
+index = []
+cache_control = "max-age=60"
+)");
+  EXPECT_EQ(options.server.listen.size(), 2u);
+  EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
+  EXPECT_EQ(options.server.cores, 2u);
+  EXPECT_EQ(options.server.header_limit, 32_KiB);
+  EXPECT_EQ(options.server.body_limit, 1000_B);
+  EXPECT_EQ(options.server.header_timeout, 1s);
+  EXPECT_EQ(options.server.body_timeout, 2s);
+  EXPECT_EQ(options.server.idle_timeout, 3s);
+  EXPECT_EQ(options.server.write_timeout, 4s);
+  EXPECT_EQ(options.server.connections, 5u);
+  EXPECT_EQ(options.server.grace, 0s);
+  EXPECT_EQ(options.server.access_log, AccessLog::standard_output);
+  EXPECT_EQ(options.server.server_header.value, "");
+  EXPECT_EQ(options.admin.listen.value, "");
+
+  ASSERT_EQ(options.databases.size(), 2u);
+  EXPECT_EQ(options.databases[0].name.value, "main");
+  EXPECT_EQ(options.databases[0].name.position, (Position{17, 11}));
+  const sql::DatabaseOptions& database = options.databases[0].value;
+  EXPECT_EQ(database.url.value, "postgres://me@host/db");
+  EXPECT_EQ(database.url.position, (Position{18, 7}));
+  EXPECT_EQ(database.pool, 3u);
+  EXPECT_EQ(database.wait, 100ms);
+  EXPECT_EQ(database.statement_timeout, 1min);
+  EXPECT_FALSE(database.prepared.value);
+  EXPECT_EQ(database.pipeline.value, 1u);
+  EXPECT_FALSE(database.is_sqlite());
+  EXPECT_TRUE(options.databases[1].value.is_sqlite());
+
+  ASSERT_EQ(options.endpoints.size(), 1u);
+  const api::EndpointOptions& endpoint = options.endpoints[0];
+  EXPECT_EQ(endpoint.position, (Position{26, 1}));
+  EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
+  EXPECT_EQ(endpoint.database.value, "main");
+  EXPECT_EQ(endpoint.returns, api::Returns::object);
+  EXPECT_EQ(endpoint.get.position, (Position{30, 7}));
+  EXPECT_EQ(endpoint.timeout, 5s);
+  EXPECT_EQ(endpoint.cache_control->value, "no-store");
+  ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
+  EXPECT_EQ(endpoint.params[0].name.value, "id");
+  EXPECT_EQ(endpoint.params[0].value.type->value, sql::ParameterType::integer);
+  EXPECT_EQ(endpoint.params[1].name.value, "b");
+  EXPECT_EQ(endpoint.params[1].value.type->value, sql::ParameterType::real);
+  EXPECT_EQ(endpoint.params[1].value.default_value->value.text, "1.5");
+  EXPECT_EQ(endpoint.params[2].name.value, "a");
+  EXPECT_FALSE(endpoint.params[2].value.type);
+  EXPECT_TRUE(endpoint.params[2].value.required.value);
+
+  ASSERT_EQ(options.files.size(), 1u);
+  EXPECT_EQ(options.files[0].path.value, "/static");
+  EXPECT_EQ(options.files[0].root.value, "public");
+  EXPECT_TRUE(options.files[0].index.empty());
+  EXPECT_EQ(options.files[0].cache_control->value, "max-age=60");
+}
+
+TEST(Load, Defaults) {
+  Options options = options_of(serves);
+  EXPECT_EQ(options.server.listen[0].value, "127.0.0.1:8080");
+  EXPECT_EQ(options.server.header_limit, 16_KiB);
+  EXPECT_EQ(options.admin.listen.value, "127.0.0.1:8081");
+  EXPECT_EQ(options.endpoints[0].database.value, "main");  // the only one
+  EXPECT_EQ(options.endpoints[0].returns, api::Returns::rows);
+  EXPECT_FALSE(options.endpoints[0].timeout);
+  EXPECT_EQ(options.databases[0].value.pool, 8u);
+}
+
+TEST(Errors, UnknownKeyWithWhatWasMeant) {
+  EXPECT_EQ(errors_of("[server]\ncores_ = 4\n" + serves),
+            "a.toml:2:1: error: unknown key \"cores_\" in [server]\n"
+            "  2 | cores_ = 4\n"
+            "    | ^\n"
+            "    = did you mean \"cores\"?\n");
+  EXPECT_EQ(errors_of("[sever]\n" + serves),
+            "a.toml:1:2: error: unknown key \"sever\"\n"
+            "  1 | [sever]\n"
+            "    |  ^\n"
+            "    = did you mean \"server\"?\n");
+  EXPECT_EQ(errors_of(serves + "[admin]\nport = 1\n"),
+            "a.toml:7:1: error: unknown key \"port\" in [admin]\n"
+            "  7 | port = 1\n"
+            "    | ^\n"
+            "    = known here: listen\n");
+  EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\nparams.x.typ = \"int\"\n" + serves),
+            "4:10 unknown key \"typ\" in [endpoint.params.x] | did you mean \"type\"?\n");
+  EXPECT_EQ(messages_of(serves + "pol = 1\n"), "6:1 unknown key \"pol\" in [database.main] | did you mean \"pool\"?\n");
+}
+
+TEST(Errors, WhatIsPlannedSaysSo) {
+  EXPECT_EQ(errors_of("[server.tls]\ncert = \"a\"\n" + serves),
+            "a.toml:1:9: error: server.tls is not supported yet\n"
+            "  1 | [server.tls]\n"
+            "    |         ^\n");
+  EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n[policy.auth]\n"),
+            "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n"
+            "10:2 policy is not supported yet\n");
+  for (std::string method : {"post", "put", "patch", "delete"}) {
+    EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\n" + method + " = \"DELETE\"\n" + serves),
+              "4:1 endpoint." + method + " is not supported yet\n");
+  }
+}
+
+TEST(Errors, Syntax) {
+  EXPECT_EQ(errors_of("[server]\ncores = \n"),
+            "a.toml:2:9: error: Error while parsing key-value pair: encountered end-of-file\n"
+            "  2 | cores = \n"
+            "    |         ^\n");
+  EXPECT_EQ(errors_of("[server]\ncores = 1\ncores = 2\n"), "");
+  EXPECT_EQ(errors_of("[server]\n[server]\n"), "");
+  EXPECT_EQ(errors_of("x = \"\xff\"\n"), "");
+  EXPECT_EQ(errors_of("x = 1\0"s), "");
+  EXPECT_EQ(errors_of("x = \"abc\n"), "");
+  EXPECT_EQ(errors_of("x = " + std::string(100'000, '[')), "");
+}
+
+TEST(Errors, DottedKeysCannotExhaustTheStack) {
+  std::string deep = "a";
+  for (int i = 0; i < 500'000; ++i) deep += ".a";
+  for (const std::string& text : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"}) {
+    EXPECT_EQ(messages_of("\n" + text), "2:1 too many dotted keys\n");
+  }
+  EXPECT_EQ(messages_of("# " + std::string(100'000, '.') + "\n" + serves), "");  // a comment may
+}
+
+TEST(Errors, WrongTypes) {
+  struct {
+    std::string text;
+    std::string message;
+  } cases[] = {
+      {"server = 1", "1:10 server must be a table, not an integer\n"},
+      {"[[server]]", "1:3 server must be a table, not a list | write [server], once\n"},
+      {"[server]\ncores = \"4\"", "2:9 server.cores must be an integer, not a string\n"},
+      {"[server]\ncores = 4.0", "2:9 server.cores must be an integer, not a float\n"},
+      {"[server]\ncores = true", "2:9 server.cores must be an integer, not a boolean\n"},
+      {"[server]\ncores = 1979-05-27", "2:9 server.cores must be an integer, not a date or time\n"},
+      {"[server]\nlisten = \"*:1\"", "2:10 server.listen must be a list, not a string | write [\"*:1\"]\n"},
+      {"[server]\nlisten = [1]", "2:11 server.listen must be a string, not an integer\n"},
+      {"[server]\nheader_timeout = 10",
+       "2:18 server.header_timeout must be a duration, as \"10s\" is, not an integer | write \"10s\" or \"10ms\"\n"},
+      {"[server]\nheader_timeout = true",
+       "2:18 server.header_timeout must be a duration, as \"10s\" is, not a boolean\n"},
+      {"[server]\nbody_limit = 1.5", "2:14 server.body_limit must be a size, as \"16KiB\" is, not a float\n"},
+      {"[server]\naccess_log = true", "2:14 server.access_log must be \"off\" or \"stdout\", not a boolean\n"},
+      {"[admin]\nlisten = [\"*:1\"]", "2:10 admin.listen must be a string, not a list\n"},
+      {"[database.b]\nurl = \"postgres://a\"\nprepared = \"no\"",
+       "3:12 database.b.prepared must be true or false, not a string\n"},
+      {"[endpoint]\npath = \"/\"", "1:1 endpoint must be a list of tables, not a table | write [[endpoint]]\n"},
+      {"endpoint = [1]", "1:13 endpoint must be a table, not an integer\n"},
+      {"[[database]]", "1:3 database must be a table of names, not a list | write [database.NAME]\n"},
+      {"[database]\nmain = \"sqlite:a.db\"", "2:8 database.main must be a table, not a string\n"},
+      {"[[endpoint]]\npath = \"/a\"\nget = 1\n", "3:7 endpoint.get must be a string, not an integer\n"},
+  };
+  for (const auto& [text, message] : cases) {
+    std::string rest = text.starts_with("[database") || text.starts_with("[[database") ||
+                               text.starts_with("[endpoint]") || text.starts_with("endpoint")
+                           ? ""
+                           : "\n" + serves;
+    std::string found = messages_of(text + rest);
+    EXPECT_TRUE(found.starts_with(message)) << text << "\n" << found;
+  }
+}
+
+TEST(Errors, Bounds) {
+  auto server = [](const std::string& line) { return messages_of("[server]\n" + line + "\n" + serves); };
+  EXPECT_EQ(server("cores = 1025"), "2:9 server.cores must be at most 1024\n");
+  EXPECT_EQ(server("cores = -1"), "2:9 server.cores must be at least 0\n");
+  EXPECT_EQ(server("cores = 1024"), "");
+  EXPECT_EQ(server("connections = 0"), "2:15 server.connections must be at least 1\n");
+  EXPECT_EQ(server("connections = 9223372036854775807"), "2:15 server.connections must be at most 10000000\n");
+  EXPECT_EQ(server("header_limit = \"1B\""), "2:16 server.header_limit must be at least 1KiB\n");
+  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 1MiB\n");
+  EXPECT_EQ(server("body_limit = -1"), "2:14 server.body_limit must be at least 0\n");
+  EXPECT_EQ(server("body_limit = 0"), "");
+  EXPECT_EQ(server("header_timeout = \"0\""), "2:18 server.header_timeout must be at least 1ms\n");
+  EXPECT_EQ(server("header_timeout = \"2h\""), "2:18 server.header_timeout must be at most 1h\n");
+  EXPECT_EQ(server("listen = []"), "2:10 server.listen must not be empty\n");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += "\"*:0\",";
+  EXPECT_EQ(server("listen = [" + many + "]"), "2:10 server.listen must have at most 64 items\n");
+}
+
+TEST(Errors, BadTexts) {
+  auto server = [](const std::string& line) { return messages_of("[server]\n" + line + "\n" + serves); };
+  EXPECT_EQ(server("grace = \"10 parsecs\""),
+            "2:9 server.grace: \"10 parsecs\" is not a duration | write numbers with units, as \"250ms\", \"10s\" or "
+            "\"1h30m\": d, h, m, s, ms, us\n");
+  EXPECT_EQ(server("body_limit = \"1MB\""),
+            "2:14 server.body_limit: \"1MB\" is not a size | write a number of bytes, or with a unit, as \"16KiB\": B, "
+            "KiB, MiB, GiB\n");
+  EXPECT_EQ(server("access_log = \"of\""),
+            "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
+  EXPECT_EQ(server("server_header = \"a\\nb\""), "2:19 a header field holds printable ASCII only\n");
+  EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
+  EXPECT_EQ(server("server_header = \" a\""), "2:17 a header field neither begins nor ends with a space\n");
+  EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \"\"\nindex = [\"a/b\"]\n"),
+            "3:8 files.root must not be empty\n4:10 files.index must be the name of a file\n");
+  EXPECT_EQ(
+      messages_of(
+          "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\nparams.a = \"integer\"\n[database.m]\nurl = \"sqlite:a\""),
+      "4:12 endpoint.params.a.type must be \"text\", \"int\", \"real\" or \"bool\" | did you mean \"int\"?\n");
+}
+
+TEST(Errors, MissingKeys) {
+  EXPECT_EQ(errors_of("[[endpoint]]\ndatabase = \"main\"\n[database.main]\n"),
+            "a.toml:1:1: error: [[endpoint]] needs the key \"get\"\n"
+            "  1 | [[endpoint]]\n"
+            "    | ^\n"
+            "a.toml:1:1: error: [[endpoint]] needs the key \"path\"\n"
+            "  1 | [[endpoint]]\n"
+            "    | ^\n"
+            "a.toml:3:1: error: [database.main] needs the key \"url\"\n"
+            "  3 | [database.main]\n"
+            "    | ^\n");
+}
+
+TEST(Errors, NothingToServe) {
+  EXPECT_EQ(errors_of(""), "a.toml: error: there is nothing to serve\n  = add an [[endpoint]] or [[files]]\n");
+  EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
+}
+
+TEST(Errors, Databases) {
+  const std::string endpoint = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n";
+  EXPECT_EQ(messages_of(endpoint), "1:1 this endpoint needs a database | add [database.main]\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.a]\nurl = \"sqlite:a\"\n[database.b]\nurl = \"sqlite:b\"\n"),
+            "1:1 this endpoint must say which database answers it | add database = \"a\"\n");
+  EXPECT_EQ(messages_of(endpoint + "database = \"mian\"\n[database.main]\nurl = \"sqlite:a\"\n"),
+            "4:12 there is no [database.mian] | did you mean \"main\"?\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"mysql://a\"\n"),
+            "5:7 database.m.url must be \"sqlite:FILE\" or \"postgres://user:password@host:port/name\"\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nprepared = false\npipeline = 5\n"),
+            "6:12 \"prepared\" is for PostgreSQL, and this database is SQLite\n"
+            "7:12 \"pipeline\" is for PostgreSQL, and this database is SQLite\n");
+}
+
+TEST(Errors, Paths) {
+  auto path = [](const std::string& text) {
+    return messages_of("[[endpoint]]\npath = \"" + text + "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
+  };
+  EXPECT_EQ(path("/"), "");
+  EXPECT_EQ(path("/films/{slug}/tags"), "");
+  EXPECT_EQ(path("/films/{id:int}"), "");
+  EXPECT_EQ(path("/docs/{rest...}"), "");
+  EXPECT_EQ(path("/größe"), "");
+  EXPECT_EQ(path("films"), "2:9 a path must begin with \"/\"\n");
+  EXPECT_EQ(path(""), "2:8 endpoint.path must not be empty\n");
+  EXPECT_EQ(path("//a"), "2:10 a path must not have an empty segment\n");
+  EXPECT_EQ(path("//"), "2:10 a path must not have an empty segment\n");
+  EXPECT_EQ(path("/a/"), "2:11 a path must not end with \"/\"\n");
+  EXPECT_EQ(path("/a/../b"), "2:12 \".\" and \"..\" never arrive in a path\n");
+  EXPECT_EQ(path("/a b"), "2:11 a path must not have spaces or control characters\n");
+  EXPECT_EQ(path("/a?b"), "2:11 a path ends before the query string and \"#\"\n");
+  EXPECT_EQ(path("/a%20b"), "2:11 paths are compared decoded | write the character itself\n");
+  EXPECT_EQ(path("/a{b}"), "2:11 a parameter must be a whole segment\n");
+  EXPECT_EQ(path("/{b}c"), "2:13 a parameter must be a whole segment\n");
+  EXPECT_EQ(path("/{b"), "2:10 \"{\" without \"}\"\n");
+  EXPECT_EQ(path("/b}"), "2:11 a parameter must be a whole segment\n");
+  EXPECT_EQ(path("/{a}/{a:int}"), "2:14 the path has {a} twice\n");
+  EXPECT_EQ(path("/{a...}/b"), "2:10 {a...} must be the last segment\n");
+  EXPECT_EQ(path("/{a:uuid}"), "2:13 the only type of a path parameter is \"int\"\n");
+  for (std::string bad : {"/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
+    EXPECT_EQ(path(bad),
+              "2:11 a parameter needs a name of letters, digits and \"_\" | write {name}, {name:int} or {name...}\n");
+  }
+}
+
+TEST(Errors, PathsThatMatchTheSame) {
+  auto two = [](const std::string& first, const std::string& second) {
+    return messages_of("[[endpoint]]\npath = \"" + first + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + second +
+                       "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
+  };
+  EXPECT_EQ(two("/{a}/b", "/{c}/b"), "5:8 another endpoint has the same path | it is in line 2 already\n");
+  EXPECT_EQ(two("/{a...}", "/{b...}"), "5:8 another endpoint has the same path | it is in line 2 already\n");
+  EXPECT_EQ(two("/{a}", "/{a:int}"), "");
+  EXPECT_EQ(two("/{a}", "/{a...}"), "");
+  EXPECT_EQ(two("/a", "/b"), "");
+  const std::string files = "[[files]]\npath = \"/x\"\nroot = \"a\"\n";
+  EXPECT_EQ(messages_of(files + "[[files]]\npath = \"/x/\"\nroot = \"b\"\n"),
+            "5:8 other files have the same path | it is in line 2 already\n");
+  EXPECT_EQ(messages_of("[[files]]\npath = \"/{x}\"\nroot = \"a\"\n"),
+            "2:8 the path of files has no parameters | everything below it is served\n");
+  EXPECT_EQ(messages_of("[[files]]\npath = \"x\"\nroot = \"a\"\n"), "2:9 a path must begin with \"/\"\n");
+}
+
+TEST(Errors, Listen) {
+  EXPECT_EQ(errors_of("[server]\nlisten = [\"127.0.0.1:8080\", \"localhost\"]\n" + serves),
+            "a.toml:2:29: error: this is not an address to listen on\n"
+            "  2 | listen = [\"127.0.0.1:8080\", \"localhost\"]\n"
+            "    |                             ^\n"
+            "    = write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"\n");
+  EXPECT_EQ(messages_of("[server]\nlisten = [\"*:1\", \"*:1\"]\n" + serves),
+            "2:18 this address is already listened on | it is in line 2 already\n");
+  EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:8081\"]\n" + serves),
+            "0:0 this address is already listened on | it is in line 2 already\n");
+  EXPECT_EQ(messages_of("[admin]\nlisten = \"127.0.0.1:8080\"\n" + serves),
+            "2:10 this address is already listened on | it is the default of another key\n");
+  EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
+}
+
+TEST(Errors, Parameters) {
+  auto params = [](const std::string& lines) {
+    return messages_of("[[endpoint]]\npath = \"/{p}/{n:int}\"\nget = \"SELECT 1\"\n[endpoint.params]\n" + lines +
+                       "\n[database.m]\nurl = \"sqlite:a\"\n");
+  };
+  EXPECT_EQ(params("p = \"text\"\nn = \"int\"\na = \"bool\""), "");
+  EXPECT_EQ(params("p.default = 1"), "5:13 {p} is in the path: its default is never used\n");
+  EXPECT_EQ(params("p.required = true"), "5:14 {p} is in the path: it is never missing\n");
+  EXPECT_EQ(params("n = \"text\""), "5:5 the path says {n:int}\n");
+  EXPECT_EQ(params("a = { default = 1, required = true }"),
+            "5:31 a parameter with a default is never missing | remove \"required\" or \"default\"\n");
+  for (std::string good :
+       {"int\", default = 5", "int\", default = \"-5\"", "real\", default = 5", "real\", default = 0.5",
+        "bool\", default = true", "text\", default = 5", "text\", default = \"\""}) {
+    EXPECT_EQ(params("a = { type = \"" + good + " }"), "");
+  }
+  for (std::string bad : {"int\", default = 0.5", "int\", default = \"five\"", "real\", default = \"x\"",
+                          "bool\", default = 1", "int\", default = \"\""}) {
+    EXPECT_NE(params("a = { type = \"" + bad + " }").find("this does not fit the type of \"a\""), std::string::npos)
+        << bad;
+  }
+  EXPECT_EQ(params("a = { type = \"int\", default = [1] }"),
+            "5:31 endpoint.params.a.default must be a string, a number or a boolean, not a list\n");
+}
+
+TEST(Environment, ReplacesInEveryString) {
+  Options options = options_of(
+      "[server]\nlisten = [\"${HOST}\"]\ncores = \"${CORES}\"\nserver_header = \"a ${NONE:-b c} $1 $$ $${x}\"\n"
+      "grace = \"${CORES}s\"\nbody_limit = \"${CORES}KiB\"\naccess_log = \"${EMPTY:-stdout}\"\n"
+      "connections = \"${NONE:-7}\"\n" +
+      serves + "prepared = \"${NONE:-true}\"\n");
+  EXPECT_EQ(options.server.listen[0].value, "127.0.0.1:9000");
+  EXPECT_EQ(options.server.cores, 4u);
+  EXPECT_EQ(options.server.server_header.value, "a b c $1 $$ ${x}");
+  EXPECT_EQ(options.server.grace, 4s);
+  EXPECT_EQ(options.server.body_limit, 4_KiB);
+  EXPECT_EQ(options.server.access_log, AccessLog::standard_output);
+  EXPECT_EQ(options.server.connections, 7u);
+}
+
+TEST(Environment, Errors) {
+  EXPECT_EQ(errors_of("[server]\nserver_header = \"a ${NONE}\"\n" + serves),
+            "a.toml:2:20: error: the environment variable NONE is not set\n"
+            "  2 | server_header = \"a ${NONE}\"\n"
+            "    |                    ^\n"
+            "    = ${NONE:-default} gives it a default\n");
+  for (std::string bad : {"${", "${}", "${A B}", "${1}", "${A", "${A-b}", "${:-b}"}) {
+    EXPECT_EQ(
+        messages_of("[server]\nserver_header = \"a " + bad + "\"\n" + serves),
+        "2:20 ${ must be followed by a name and }, as in ${NAME} or ${NAME:-default} | $${ stands for ${ itself\n")
+        << bad;
+  }
+  // One complaint for one mistake.
+  EXPECT_EQ(messages_of("[server]\ncores = \"${NONE}\"\nlisten = [\"${NONE}\"]\n" + serves),
+            "2:10 the environment variable NONE is not set | ${NONE:-default} gives it a default\n"
+            "3:12 the environment variable NONE is not set | ${NONE:-default} gives it a default\n");
+  // No message repeats what came from the environment.
+  EXPECT_EQ(errors_of("[server]\ngrace = \"${SECRET}\"\nbody_limit = \"${SECRET}\"\ncores = \"${SECRET}\"\n"
+                      "access_log = \"${SECRET}\"\nlisten = [\"${SECRET}\"]\n" +
+                      serves)
+                .find("hunter2"),
+            std::string::npos);
+  EXPECT_EQ(messages_of("[server]\ncores = \"${HOST}\"\n" + serves),
+            "2:9 server.cores must be an integer, not a string\n");
+}
+
+TEST(Errors, AllOfThemInTheOrderOfTheFile) {
+  EXPECT_EQ(errors_of("[[files]]\nrot = \"a\"\npath = \"b\"\n[server]\ncores = -1\nfoo = 1\n"),
+            "a.toml:1:1: error: [[files]] needs the key \"root\"\n"
+            "  1 | [[files]]\n"
+            "    | ^\n"
+            "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
+            "  2 | rot = \"a\"\n"
+            "    | ^\n"
+            "    = did you mean \"root\"?\n"
+            "a.toml:3:9: error: a path must begin with \"/\"\n"
+            "  3 | path = \"b\"\n"
+            "    |         ^\n"
+            "a.toml:5:9: error: server.cores must be at least 0\n"
+            "  5 | cores = -1\n"
+            "    |         ^\n"
+            "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
+            "  6 | foo = 1\n"
+            "    | ^\n"
+            "    = known here: listen, cores, header_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
+            "write_timeout, connections, grace, access_log, server_header\n");
+}
+
+class Files : public testing::Test {
+ protected:
+  Files() : folder_(std::filesystem::temp_directory_path() / ("sluice-config-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_ / "public");
+  }
+  ~Files() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& text) {
+    std::string path = folder_ / "a.toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string errors_in(const std::string& path) {
+    auto config = load(path, environment);
+    return config ? "" : config.error().text();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
+  auto config = load(write("[[files]]\npath = \"/\"\nroot = \"public\"\n"
+                           "[database.a]\nurl = \"sqlite:a.db?mode=ro\"\n[database.b]\nurl = \"sqlite:/b.db\"\n"
+                           "[database.c]\nurl = \"sqlite::memory:\"\n[database.d]\nurl = \"postgres://h/d\"\n"),
+                     environment);
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->options.files[0].root.value, folder_ / "public");
+  EXPECT_EQ(config->options.databases[0].value.url.value, "sqlite:" + (folder_ / "a.db?mode=ro").string());
+  EXPECT_EQ(config->options.databases[1].value.url.value, "sqlite:/b.db");
+  EXPECT_EQ(config->options.databases[2].value.url.value, "sqlite::memory:");
+  EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
+}
+
+TEST_F(Files, FoldersMustExist) {
+  std::string path = write("[[files]]\npath = \"/\"\nroot = \"publik\"\n[[files]]\npath = \"/a\"\nroot = \"a.toml\"\n");
+  EXPECT_EQ(errors_in(path), path +
+                                 ":3:8: error: the folder cannot be served: No such file or directory\n"
+                                 "  3 | root = \"publik\"\n"
+                                 "    |        ^\n"
+                                 "    = it would be " +
+                                 (folder_ / "publik").string() + "\n" + path +
+                                 ":6:8: error: the folder cannot be served: it is not a folder\n"
+                                 "  6 | root = \"a.toml\"\n"
+                                 "    |        ^\n"
+                                 "    = it would be " +
+                                 path + "\n");
+}
+
+TEST_F(Files, CannotBeRead) {
+  std::string folder = folder_;
+  EXPECT_EQ(errors_in(folder + "/none.toml"),
+            folder + "/none.toml: error: cannot be opened: No such file or directory\n");
+  EXPECT_EQ(errors_in(folder), folder + ": error: cannot be read: Is a directory\n");
+  EXPECT_EQ(errors_in(""), ": error: cannot be opened: No such file or directory\n");
+  std::string large = write(std::string((4 << 20) + 1, '#'));
+  EXPECT_EQ(errors_in(large), large + ": error: is larger than 4194304 bytes\n");
+}
+
+TEST(ProcessEnvironment, IsAsked) {
+  ASSERT_EQ(setenv("SLUICE_CONFIG_TEST", "yes", 1), 0);
+  EXPECT_EQ(process_environment("SLUICE_CONFIG_TEST"), "yes");
+  unsetenv("SLUICE_CONFIG_TEST");
+  EXPECT_EQ(process_environment("SLUICE_CONFIG_TEST"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace sluice::app::config

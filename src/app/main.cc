@@ -1,0 +1,48 @@
+#include <cstdio>
+#include <exception>
+
+#include "app/cli.h"
+#include "app/config/load.h"
+#include "app/config/reference.h"
+#include "app/prepare.h"
+#include "app/serve.h"
+
+namespace {
+
+using namespace sluice::app;  // NOLINT: the program's own
+
+int run(const Command& command) {
+  switch (command.action) {
+    case Command::Action::print: std::fputs(command.text.c_str(), stdout); return exit_ok;
+    case Command::Action::usage_error: std::fputs(command.text.c_str(), stderr); return exit_usage;
+    case Command::Action::reference: std::fputs(config::reference().c_str(), stdout); return exit_ok;
+    case Command::Action::serve:
+    case Command::Action::check: break;
+  }
+  const auto config = config::load(command.file, config::process_environment);
+  if (!config) {
+    std::fputs(config.error().text().c_str(), stderr);
+    return exit_configuration;
+  }
+  const auto plan = prepare(*config);
+  if (!plan) {
+    std::fputs(plan.error().text.c_str(), stderr);
+    return plan.error().exit_code;
+  }
+  if (command.action == Command::Action::check) {
+    std::printf("%s: ok\n", command.file.c_str());
+    return exit_ok;
+  }
+  return serve(*plan);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse_command_line(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sluice: %s\n", error.what());
+    return exit_failure;
+  }
+}

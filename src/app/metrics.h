@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "http/server.h"
+
+namespace sluice::app {
+
+// A latency histogram with the bucket bounds that OpenTelemetry advises for http.server.request.duration.
+struct Histogram {
+  static constexpr std::array<double, 14> bounds_s{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25,
+                                                   0.5,   0.75, 1,     2.5,  5,     7.5, 10};
+  std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // not cumulative; the last one is above all bounds
+  std::uint64_t count = 0;
+  double sum_s = 0;
+
+  void add(Duration value);
+  void add(const Histogram& other);
+};
+
+// What one core has answered: a histogram for each route, method and status that occurred. Plain values, used on their
+// core; a copy crosses to the core that renders.
+class RequestMetrics {
+ public:
+  struct Series {
+    std::uint16_t route = 0;
+    http::Method method{};
+    std::uint16_t status = 0;
+    bool is_request = true;  // false: what came was none (400, 408 ...), so it has neither route nor method
+    std::uint64_t body_bytes = 0;
+    std::uint64_t broken = 0;
+    Histogram durations;
+  };
+
+  void add(const http::Completion& completion);
+  void add(const RequestMetrics& other);
+  [[nodiscard]] const std::vector<Series>& series() const { return series_; }
+
+ private:
+  Series& find(std::uint16_t route, http::Method method, std::uint16_t status, bool is_request);
+
+  std::vector<Series> series_;
+  std::size_t last_ = 0;  // the series that was used last: traffic repeats itself
+};
+
+// Text that Prometheus reads (version 0.0.4), built metric by metric.
+class MetricsText {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  // `labels` as in `pool="main"`, already escaped; empty: none.
+  void sample(std::string_view name, std::string_view labels, double value);
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+  [[nodiscard]] static std::string label(std::string_view name, std::string_view value);
+
+ private:
+  std::string text_;
+};
+
+// http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
+void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);
+
+}  // namespace sluice::app

@@ -1,0 +1,124 @@
+#include "app/prepare.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/cli.h"
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "sql/open.h"
+
+namespace sluice::app {
+namespace {
+
+// Runs one coroutine to its end on a loop of its own.
+template <class T>
+T run(core::Reactor& reactor, core::Mailbox& mailbox, core::Task<T> task) {
+  std::optional<T> result;
+  core::TaskGroup tasks;
+  tasks.spawn([](core::Task<T> inner, std::optional<T>& into) -> core::Task<void> {
+    into.emplace(co_await std::move(inner));
+  }(std::move(task), result));
+  while (!result) {
+    mailbox.deliver();
+    if (!result) reactor.turn(reactor.now() + 100ms);
+  }
+  return std::move(*result);
+}
+
+std::string describe(const sql::Error& error) {
+  return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
+}
+
+http::Pattern files_pattern(const std::string& path) {
+  return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
+}
+
+// What the configuration says of a parameter that no statement names is a mistake, not a wish.
+void check_params(const api::EndpointOptions& options, const sql::Statement& statement,
+                  std::vector<config::Diagnostic>& errors) {
+  for (const auto& param : options.params) {
+    if (std::ranges::find(statement.parameters, param.name.value, &sql::Parameter::name) == statement.parameters.end()) {
+      errors.push_back({.position = param.name.position,
+                        .message = "endpoint \"" + options.path.value + "\": its statement has no parameter :" +
+                                   param.name.value});
+    }
+  }
+}
+
+}  // namespace
+
+std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config) {
+  const auto plan = std::make_shared<Plan>();
+  plan->options = config.options;
+  plan->routes.emplace_back();
+
+  const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  core::Mailbox mailbox(*reactor);
+  core::BlockingPool threads(1, 16);
+  std::vector<std::unique_ptr<sql::Database>> databases;
+  config::Errors errors{.source = config.source, .list = {}};
+  const auto unreachable = [&](const sql::DatabaseOptions& options, const sql::Error& error) {
+    return std::unexpected(Refusal{config.source.render({.position = options.url.position, .message = describe(error)}),
+                                   exit_failure});
+  };
+
+  for (const auto& database : plan->options.databases) {
+    auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
+    if (!opened) {
+      errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
+      databases.emplace_back();
+      continue;
+    }
+    databases.push_back(std::move(*opened));
+    const auto reached = run(*reactor, mailbox, databases.back()->ping(reactor->now() + 10s));
+    if (!reached) return unreachable(database.value, reached.error());
+  }
+
+  std::uint32_t next_id = 0;
+  for (const api::EndpointOptions& options : plan->options.endpoints) {
+    const auto named = std::ranges::find(plan->options.databases, options.database.value,
+                                         [](const auto& one) -> const std::string& { return one.name.value; });
+    const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
+    if (!databases[index]) continue;  // complained about above
+    auto pattern = http::Pattern::parse(options.path.value);
+    if (!pattern) {
+      errors.list.push_back({.position = options.path.position, .message = pattern.error()});
+      continue;
+    }
+    auto statement = run(*reactor, mailbox,
+                         databases[index]->prepare(options.get.value, next_id++,
+                                                   api::declared_parameters(options, *pattern)));
+    if (!statement) {
+      const sql::Error& error = statement.error();
+      if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
+        return unreachable(named->value, error);
+      }
+      errors.list.push_back({.position = config.source.locate(options.get.position, error.position),
+                             .message = "endpoint \"" + options.path.value + "\": " + describe(error)});
+      continue;
+    }
+    if (statement->columns.empty()) {
+      errors.list.push_back({.position = options.get.position,
+                             .message = "endpoint \"" + options.path.value + "\": its statement returns no columns"});
+      continue;
+    }
+    check_params(options, *statement, errors.list);
+    auto endpoint = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
+    plan->routes.push_back(options.path.value);
+    plan->endpoints.push_back({std::move(*pattern), index, std::move(endpoint)});
+  }
+  if (!errors.list.empty()) {
+    std::ranges::stable_sort(errors.list, {}, &config::Diagnostic::position);
+    return std::unexpected(Refusal{errors.text(), exit_configuration});
+  }
+
+  for (std::size_t i = 0; i < plan->options.files.size(); ++i) {
+    plan->files.push_back({files_pattern(plan->options.files[i].path.value), i});
+    plan->routes.push_back(plan->options.files[i].path.value);
+  }
+  return plan;
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/endpoint.h"
+#include "app/config/load.h"
+#include "http/router.h"
+
+namespace sluice::app {
+
+// A configuration made ready to serve: paths parsed, statements described by their databases. Immutable, shared by all
+// cores.
+struct Plan {
+  struct Endpoint {
+    http::Pattern pattern;
+    std::size_t database = 0;  // index in options.databases
+    std::shared_ptr<const api::EndpointPlan> plan;
+  };
+  struct Files {
+    http::Pattern pattern;
+    std::size_t index = 0;  // in options.files
+  };
+
+  Options options;
+  std::vector<Endpoint> endpoints;
+  std::vector<Files> files;
+  std::vector<std::string> routes;  // patterns by route id; the first is "no route"
+};
+
+// Why there is no plan: text for the operator, and what the program exits with.
+struct Refusal {
+  std::string text;
+  int exit_code = 0;
+};
+
+// Reaches every database and describes every statement. A wrong column is a configuration error that names its place in
+// the file; a database that cannot be reached is a failure.
+[[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config);
+
+}  // namespace sluice::app

@@ -1,0 +1,213 @@
+#include "core/core.h"
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "core/usable_cores.h"
+
+namespace sluice::core {
+namespace {
+
+TEST(Cores, each_has_its_thread_and_knows_itself) {
+  Cores cores({.count = 3});
+  EXPECT_EQ(cores.size(), 3U);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::set<unsigned> indices;
+  cores.start([&](Core& core) {
+    EXPECT_EQ(Core::current(), &core);
+    {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+      indices.insert(core.index());
+    }
+    core.run();
+    EXPECT_TRUE(core.stopping());
+    EXPECT_TRUE(core.mailbox().closed());
+  });
+  EXPECT_EQ(threads.size(), 3U);
+  EXPECT_EQ(indices, (std::set<unsigned>{0, 1, 2}));
+  EXPECT_EQ(Core::current(), nullptr);
+  cores.stop();
+  cores.join();
+}
+
+TEST(Cores, are_pinned_to_the_allowed_cpus_in_order_when_there_are_enough) {
+  const std::vector<unsigned> allowed = allowed_cpus();
+  const auto count = static_cast<unsigned>(allowed.size());
+  for (const unsigned wanted : {count, count + 1}) {
+    std::vector<std::vector<unsigned>> cpus(wanted);
+    Cores cores({.count = wanted});
+    cores.start([&](Core& core) {
+      cpus[core.index()] = allowed_cpus();
+      core.run();
+    });
+    for (unsigned index = 0; index < wanted; ++index) {
+      EXPECT_EQ(cpus[index], wanted == count ? std::vector{allowed[index]} : allowed);
+    }
+  }
+}
+
+TEST(Cores, an_exception_of_any_body_reaches_the_caller_and_stops_the_others) {
+  Cores cores({.count = 3});
+  std::atomic<int> ran = 0;
+  std::atomic<int> taken_down = 0;
+  const auto body = [&](Core& core) {
+    if (core.index() == 1) throw std::runtime_error("no port");
+    core.run();
+    ran += core.stopping() ? 1 : 0;
+    ++taken_down;
+  };
+  try {
+    cores.start(body);
+    FAIL() << "start() returned";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "no port");
+  }
+  EXPECT_EQ(taken_down.load(), 2);
+  EXPECT_EQ(ran.load(), 0);
+}
+
+TEST(Cores, a_body_may_return_without_running) {
+  Cores cores({.count = 2});
+  std::promise<Errc> refused;
+  cores.start([&](Core& core) {
+    if (core.index() == 1) return;
+    const auto ask = [](Core& core, std::promise<Errc>& refused) -> Task<void> {
+      const auto answer = co_await core.mesh().call(1, [] { return 1; });
+      refused.set_value(answer ? Errc{} : answer.error().code);
+    };
+    core.tasks().spawn(ask(core, refused));
+    core.run();
+  });
+  EXPECT_EQ(refused.get_future().get(), Errc::closed);
+}
+
+TEST(Cores, foreign_threads_post_until_the_end) {
+  struct Note : Letter {
+    explicit Note(std::atomic<int>& count)
+        : Letter([](Letter& letter) noexcept { ++static_cast<Note&>(letter).count; }), count(count) {}
+    std::atomic<int>& count;
+  };
+  std::atomic<int> delivered = 0;
+  std::atomic<int> accepted = 0;
+  Cores cores({.count = 2});
+  cores.start([](Core& core) { core.run(); });
+  std::thread foreign([&] {
+    for (unsigned i = 0;; ++i) {
+      auto* note = new Note(delivered);
+      note->deliver = [](Letter& letter) noexcept {
+        auto* self = static_cast<Note*>(&letter);
+        ++self->count;
+        delete self;
+      };
+      if (!cores.core(i % 2).mailbox().post(*note)) {
+        delete note;
+        return;
+      }
+      ++accepted;
+    }
+  });
+  while (delivered.load() < 1000) std::this_thread::yield();
+  cores.stop();
+  foreign.join();
+  cores.join();
+  EXPECT_EQ(delivered.load(), accepted.load());
+}
+
+// Every core posts to and calls every other, through rings that are much too small, until it is stopped in the middle.
+// What was accepted ran; every call came back or was cancelled with its core.
+TEST(Cores, mesh_stress_with_an_end_in_the_middle) {
+  for (int round = 0; round < 6; ++round) {
+    std::atomic<std::uint64_t> accepted = 0;
+    std::atomic<std::uint64_t> ran = 0;
+    std::atomic<std::uint64_t> answers = 0;
+    std::atomic<std::uint64_t> wrong = 0;
+    static constexpr unsigned count = 3;
+    {
+      Cores cores({.count = count, .ring_capacity = 4});
+      cores.start([&](Core& core) {
+        std::uint64_t last_of[count] = {};
+        static thread_local std::uint64_t* last = nullptr;
+        last = last_of;
+        const auto post = [](Core& core, std::atomic<std::uint64_t>& accepted, std::atomic<std::uint64_t>& ran,
+                             std::atomic<std::uint64_t>& wrong) -> Task<void> {
+          for (std::uint64_t number = 1;; ++number) {
+            for (unsigned to = 0; to < count; ++to) {
+              const bool taken = co_await core.mesh().post(to, [&ran, &wrong, number, from = core.index()] {
+                if (last[from] + 1 != number) ++wrong;
+                last[from] = number;
+                ++ran;
+              });
+              if (!taken) co_return;
+              ++accepted;
+            }
+          }
+        };
+        const auto ask = [](Core& core, std::atomic<std::uint64_t>& answers,
+                            std::atomic<std::uint64_t>& wrong) -> Task<void> {
+          for (std::uint64_t number = 0;; ++number) {
+            const unsigned to = (core.index() + 1) % count;
+            const auto answer = co_await core.mesh().call(to, [number]() -> Task<std::uint64_t> {
+              Core& there = *Core::current();
+              const unsigned back = (there.index() + 1) % count;
+              auto inner = co_await there.mesh().call(back, [number] { return number * 2; });
+              co_return inner ? *inner : number * 2;
+            });
+            if (!answer) {
+              if (answer.error().code != Errc::closed) ++wrong;
+              co_return;
+            }
+            if (*answer != number * 2) ++wrong;
+            ++answers;
+          }
+        };
+        core.tasks().spawn(post(core, accepted, ran, wrong));
+        for (int i = 0; i < 10; ++i) core.tasks().spawn(ask(core, answers, wrong));
+        core.run();
+      });
+      std::this_thread::sleep_for(100ms);
+      if (round % 2 == 0) {
+        cores.stop();
+      } else {
+        cores.core(1).stop();  // the others go on without it
+        std::this_thread::sleep_for(20ms);
+      }
+    }
+    EXPECT_EQ(accepted.load(), ran.load());
+    EXPECT_EQ(wrong.load(), 0U);
+    EXPECT_GT(answers.load(), 0U);
+  }
+}
+
+// Two cores that sleep whenever they can: a lost wake-up would stop the game.
+TEST(Cores, no_wake_up_is_lost) {
+  Cores cores({.count = 2});
+  std::promise<int> done;
+  cores.start([&](Core& core) {
+    const auto play = [](Core& core, std::promise<int>& done) -> Task<void> {
+      int rounds = 0;
+      for (; rounds < 20'000; ++rounds) {
+        const auto answer = co_await core.mesh().call(1, [rounds] { return rounds; });
+        if (!answer || *answer != rounds) break;
+      }
+      done.set_value(rounds);
+    };
+    if (core.index() == 0) core.tasks().spawn(play(core, done));
+    core.run();
+  });
+  auto rounds = done.get_future();
+  ASSERT_EQ(rounds.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(rounds.get(), 20'000);
+}
+
+}  // namespace
+}  // namespace sluice::core

@@ -1,0 +1,458 @@
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "core/reactor.h"
+#include "core/slab.h"
+#include "core/spsc_ring.h"
+#include "core/task.h"
+
+// How the cores of one process talk: a ring from every core to every core, carrying callables. A message that was
+// accepted runs on the receiver, in the order of its sender; a message to a core that is ending is refused. What a
+// message captures is destroyed on the receiving core, so it owns no slab memory.
+namespace sluice::core {
+
+class MeshPort;
+
+namespace detail {
+
+// One callable, called with the receiving port. A cache line: small captures lie in it, larger ones on the heap.
+class alignas(64) Message {
+ public:
+  template <class Fn>
+  explicit Message(Fn&& fn) {
+    using Held = std::remove_cvref_t<Fn>;
+    if constexpr (fits<Held>) {
+      ::new (static_cast<void*>(bytes_)) Held(std::forward<Fn>(fn));
+    } else {
+      ::new (static_cast<void*>(bytes_)) Held*(new Held(std::forward<Fn>(fn)));
+    }
+    ops_ = &ops_of<Held>;
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+  ~Message() { ops_->destroy(bytes_); }
+
+  void run(MeshPort& here) noexcept { ops_->run(bytes_, here); }
+
+ private:
+  static constexpr std::size_t inline_bytes = 56;
+  template <class Held>
+  static constexpr bool fits = sizeof(Held) <= inline_bytes;
+
+  struct Ops {
+    void (*run)(std::byte*, MeshPort&) noexcept;
+    void (*destroy)(std::byte*) noexcept;
+  };
+  template <class Held>
+  static Held& held(std::byte* bytes) {
+    if constexpr (fits<Held>) {
+      return *std::launder(reinterpret_cast<Held*>(bytes));
+    } else {
+      return **std::launder(reinterpret_cast<Held**>(bytes));
+    }
+  }
+  template <class Held>
+  static void run_held(std::byte* bytes, MeshPort& here) noexcept {
+    held<Held>(bytes)(here);
+  }
+  template <class Held>
+  static void destroy_held(std::byte* bytes) noexcept {
+    if constexpr (fits<Held>) {
+      held<Held>(bytes).~Held();
+    } else {
+      delete &held<Held>(bytes);
+    }
+  }
+  template <class Held>
+  static constexpr Ops ops_of{run_held<Held>, destroy_held<Held>};
+
+  std::byte bytes_[inline_bytes];
+  const Ops* ops_;
+};
+
+template <class T>
+struct Awaited {
+  using Value = T;
+  static constexpr bool waits = false;
+};
+template <class T>
+struct Awaited<Task<T>> {
+  using Value = T;
+  static constexpr bool waits = true;
+};
+template <class T>
+struct Awaited<Async<T>> {
+  using Value = T;
+  static constexpr bool waits = true;
+};
+
+}  // namespace detail
+
+// What the cores share: the rings, and of each core whether it may be asleep and whether it is ending. Every port is
+// made before any is used, and the mesh and all reactors outlive all ports.
+class Mesh {
+ public:
+  // `ring_capacity` messages of 64 bytes from each core to each; a power of two.
+  explicit Mesh(unsigned count, std::size_t ring_capacity = 256);
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+  ~Mesh();
+
+  [[nodiscard]] unsigned size() const { return count_; }
+
+ private:
+  friend class MeshPort;
+
+  struct Link {
+    explicit Link(std::size_t capacity) : ring(capacity) {}
+    SpscRing<detail::Message> ring;
+    alignas(64) std::atomic<bool> sender_waits{false};  // for room; the receiver clears it and wakes the sender
+    std::atomic<bool> sender_done{true};                // nothing more will be pushed
+  };
+  struct alignas(64) Station {
+    std::atomic<bool> may_sleep{false};
+    std::atomic<bool> ending{false};
+    Reactor* reactor = nullptr;  // null until the port is made
+  };
+
+  [[nodiscard]] Link& link(unsigned from, unsigned to) { return *links_[from * count_ + to]; }
+  // For the message, room or acknowledgement that the calling core published before; the caller has fenced since.
+  void wake(unsigned core) noexcept;
+
+  const unsigned count_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::unique_ptr<Station[]> stations_;
+  alignas(64) std::atomic<unsigned> endings_{0};  // how many stations are ending: one word to poll
+};
+
+// One core's end of the mesh. Everything here is for the owning core alone.
+class MeshPort {
+ public:
+  MeshPort(Mesh& mesh, unsigned core, Reactor& reactor);
+  MeshPort(const MeshPort&) = delete;
+  MeshPort& operator=(const MeshPort&) = delete;
+  ~MeshPort();
+
+  [[nodiscard]] unsigned core() const { return core_; }
+  [[nodiscard]] unsigned size() const { return mesh_.size(); }
+  // False: that core is ending, and every message to it will be refused.
+  [[nodiscard]] bool open(unsigned core) const { return peers_[core].open; }
+
+  // Runs `fn` on that core, which may be this one, in a later step of its loop. A `fn` that returns Task<void> is moved
+  // into the receiver's frame and lives until the Task is done. False: the ring is full, others wait before this
+  // one, or that core is ending; `fn` has not been touched.
+  template <class Fn>
+  [[nodiscard]] bool try_post(unsigned core, Fn&& fn) {
+    return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
+  }
+
+  // bool accepted = co_await port.post(core, fn): as try_post, but waits while the ring is full. False: that core is
+  // ending.
+  template <class Fn>
+  [[nodiscard]] auto post(unsigned core, Fn fn);
+
+  // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that
+  // core is ending, or ended before `fn` was done. Destroying the caller gives the answer up; `fn` goes on.
+  template <class Fn, class Value = typename detail::Awaited<std::invoke_result_t<Fn&>>::Value>
+  [[nodiscard]] Task<Result<Value>> call(unsigned core, Fn fn);
+
+  // The loop's part. In each step: drain(), prepare_to_sleep(), the reactor's turn, awake(). The turn's hooks wake the
+  // receivers of what was posted.
+  void drain() noexcept;                           // runs what has arrived, pushes what waits for room
+  [[nodiscard]] bool prepare_to_sleep() noexcept;  // false: there is something to do already
+  void awake() noexcept { mesh_.stations_[core_].may_sleep.store(false, std::memory_order_relaxed); }
+
+  // The end, with steps of the loop between: refuse_new(); until quiet(): every peer knows, and all that it had posted
+  // has run; cancel_served(): calls that are still running here are answered Errc::closed; until flushed(); end().
+  void refuse_new() noexcept;
+  [[nodiscard]] bool quiet() noexcept;
+  void cancel_served() { served_.cancel(); }
+  [[nodiscard]] bool flushed() const { return waiting_ == 0; }
+  void end() noexcept;
+
+ private:
+  using Ring = SpscRing<detail::Message>;
+
+  // A message that waits for room in a ring.
+  struct Pending {
+    using Push = bool (*)(Pending&, Ring&);
+    using Done = void (*)(Pending&, bool accepted) noexcept;
+    Pending(Push push, Done done) : push(push), done(done) {}
+    Pending(const Pending&) = delete;
+
+    Push push;
+    Done done;
+    Pending* next = nullptr;
+    Pending* previous = nullptr;
+    unsigned to = 0;
+    bool linked = false;
+  };
+  struct Peer {
+    bool open = false;   // messages to it are accepted
+    bool dirty = false;  // has got messages since the last flush
+    Pending* oldest = nullptr;
+    Pending* newest = nullptr;
+  };
+
+  // What the other core finds this core's call by: the call may be gone when its answer comes.
+  struct Ticket {
+    std::uint32_t slot;
+    std::uint32_t generation;
+  };
+  struct Call {
+    Ticket ticket{};
+    std::coroutine_handle<> caller;
+  };
+  struct CallSlot {
+    Call* call = nullptr;
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;
+  };
+
+  template <class Fn>
+  struct Posted;
+  template <class Fn>
+  class PostAwaiter;
+  template <class Fn>
+  struct Overflow;
+  template <class Value>
+  class Answer;
+  template <class Value>
+  struct Reply;
+  template <class Value>
+  class ReplyTo;
+  template <class Fn, class Value>
+  struct Request;
+
+  // Whoever waits already goes first.
+  [[nodiscard]] bool has_room(unsigned core) {
+    const Peer& peer = peers_[core];
+    return peer.open && peer.oldest == nullptr && mesh_.link(core_, core).ring.has_room();
+  }
+  template <class Fn>
+  bool try_push(unsigned core, Fn&& fn) {
+    const Peer& peer = peers_[core];
+    if (!peer.open || peer.oldest != nullptr) [[unlikely]] return false;
+    if (!mesh_.link(core_, core).ring.try_emplace(std::forward<Fn>(fn))) [[unlikely]] return false;
+    mark(core);
+    return true;
+  }
+  // For what must not be refused for want of room. Dropped when that core is ending.
+  template <class Fn>
+  void push_or_keep(unsigned core, Fn fn);
+
+  void flush() noexcept;
+  void mark(unsigned core) {
+    if (peers_[core].dirty) return;
+    peers_[core].dirty = true;
+    dirty_[dirty_count_++] = core;
+    reactor_.at_turn_end(hook_);
+  }
+  void wait_for_room(unsigned core, Pending& pending) noexcept;
+  void unlink(Pending& pending) noexcept;
+  void push_waiting(unsigned core) noexcept;
+  void refuse_waiting(unsigned core) noexcept;
+  void acknowledge_endings() noexcept;
+
+  void enlist(Call& call);
+  void forget(Call& call) noexcept;
+  [[nodiscard]] Call* claim(Ticket ticket) noexcept;
+
+  template <class Fn>
+  static Task<void> keep_running(Fn fn) {
+    co_await fn();
+  }
+
+  struct Hook : TurnHook {
+    explicit Hook(MeshPort& port) : TurnHook(run), port(port) {}
+    static void run(TurnHook& hook) noexcept { static_cast<Hook&>(hook).port.flush(); }
+    MeshPort& port;
+  };
+
+  Mesh& mesh_;
+  const unsigned core_;
+  Reactor& reactor_;
+  Hook hook_;
+  std::vector<Peer> peers_;
+  std::vector<unsigned> dirty_;
+  unsigned dirty_count_ = 0;
+  std::size_t waiting_ = 0;  // Pendings of all peers
+  unsigned seen_endings_ = 0;
+  bool refusing_ = false;
+  bool ended_ = false;
+  std::vector<CallSlot> calls_;
+  std::uint32_t free_call_ = 0;  // == calls_.size(): none
+  TaskGroup served_;             // what messages from other cores have started here
+};
+
+template <class Fn>
+struct MeshPort::Posted {
+  Fn fn;
+
+  void operator()(MeshPort& here) {
+    using Returned = std::invoke_result_t<Fn&>;
+    if constexpr (std::is_same_v<Returned, Task<void>>) {
+      here.served_.spawn(keep_running(std::move(fn)));
+    } else {
+      fn();
+    }
+  }
+};
+
+template <class Fn>
+class MeshPort::PostAwaiter : Pending {
+ public:
+  PostAwaiter(MeshPort& port, unsigned core, Fn&& fn)
+      : Pending(push_it, done_it), port_(port), core_(core), fn_(std::move(fn)) {}
+  ~PostAwaiter() {
+    if (linked) port_.unlink(*this);
+  }
+  bool await_ready() {
+    accepted_ = port_.try_push(core_, std::move(fn_));
+    return accepted_ || !port_.open(core_);
+  }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    port_.wait_for_room(core_, *this);
+  }
+  bool await_resume() const noexcept { return accepted_; }
+
+ private:
+  static bool push_it(Pending& pending, Ring& ring) {
+    return ring.try_emplace(std::move(static_cast<PostAwaiter&>(pending).fn_));
+  }
+  static void done_it(Pending& pending, bool accepted) noexcept {
+    auto& self = static_cast<PostAwaiter&>(pending);
+    self.accepted_ = accepted;
+    self.caller_.resume();
+  }
+
+  MeshPort& port_;
+  const unsigned core_;
+  Fn fn_;
+  std::coroutine_handle<> caller_;
+  bool accepted_ = false;
+};
+
+template <class Fn>
+struct MeshPort::Overflow final : Pending, SlabAllocated {
+  explicit Overflow(Fn&& given)
+      : Pending([](Pending& self, Ring& ring) { return ring.try_emplace(std::move(static_cast<Overflow&>(self).fn)); },
+                [](Pending& self, bool) noexcept { delete &static_cast<Overflow&>(self); }),
+        fn(std::move(given)) {}
+  Fn fn;
+};
+
+template <class Fn>
+void MeshPort::push_or_keep(unsigned core, Fn fn) {
+  if (try_push(core, std::move(fn)) || !open(core)) return;
+  wait_for_room(core, *new Overflow<Fn>(std::move(fn)));
+}
+
+// The caller's side of a call: in the caller's frame, known to the port by a ticket for as long as it lives.
+template <class Value>
+class MeshPort::Answer : Call {
+ public:
+  explicit Answer(MeshPort& port) : port_(port) { port_.enlist(*this); }
+  Answer(const Answer&) = delete;
+  ~Answer() {
+    if (!result_) port_.forget(*this);
+  }
+  using Call::ticket;
+  void arrive(Result<Value>&& result) {
+    result_.emplace(std::move(result));
+    if (caller) std::exchange(caller, nullptr).resume();
+  }
+  static Answer& of(Call& call) { return static_cast<Answer&>(call); }
+
+  bool await_ready() const noexcept { return result_.has_value(); }
+  void await_suspend(std::coroutine_handle<> waiting) noexcept { caller = waiting; }
+  Result<Value> await_resume() { return std::move(*result_); }
+
+ private:
+  MeshPort& port_;
+  std::optional<Result<Value>> result_;
+};
+
+template <class Value>
+struct MeshPort::Reply {
+  Ticket ticket;
+  Result<Value> result;
+  void operator()(MeshPort& home) {
+    if (Call* call = home.claim(ticket)) Answer<Value>::of(*call).arrive(std::move(result));
+  }
+};
+
+// The duty to answer a call, on the core that serves it: dropped unanswered, it answers Errc::closed.
+template <class Value>
+class MeshPort::ReplyTo {
+ public:
+  ReplyTo(MeshPort& here, unsigned home, Ticket ticket) : here_(&here), home_(home), ticket_(ticket) {}
+  ReplyTo(ReplyTo&& other) noexcept
+      : here_(std::exchange(other.here_, nullptr)), home_(other.home_), ticket_(other.ticket_) {}
+  ReplyTo& operator=(ReplyTo&&) = delete;
+  ~ReplyTo() {
+    if (here_ != nullptr) send(fail(Errc::closed));
+  }
+  void send(Result<Value> result) {
+    std::exchange(here_, nullptr)->push_or_keep(home_, Reply<Value>{ticket_, std::move(result)});
+  }
+
+ private:
+  MeshPort* here_;
+  unsigned home_;
+  Ticket ticket_;
+};
+
+template <class Fn, class Value>
+struct MeshPort::Request {
+  Fn fn;
+  unsigned home;
+  Ticket ticket;
+
+  void operator()(MeshPort& here) {
+    ReplyTo<Value> reply(here, home, ticket);
+    if constexpr (detail::Awaited<std::invoke_result_t<Fn&>>::waits) {
+      here.served_.spawn(serve(std::move(fn), std::move(reply)));
+    } else if constexpr (std::is_void_v<Value>) {
+      fn();
+      reply.send({});
+    } else {
+      reply.send(Result<Value>(std::in_place, fn()));
+    }
+  }
+  // `fn` lies in the frame, so that a coroutine lambda's captures live as long as the coroutine.
+  static Task<void> serve(Fn fn, ReplyTo<Value> reply) {
+    if constexpr (std::is_void_v<Value>) {
+      co_await fn();
+      reply.send({});
+    } else {
+      reply.send(Result<Value>(std::in_place, co_await fn()));
+    }
+  }
+};
+
+template <class Fn>
+auto MeshPort::post(unsigned core, Fn fn) {
+  return PostAwaiter<Posted<Fn>>(*this, core, Posted<Fn>{std::move(fn)});
+}
+
+template <class Fn, class Value>
+Task<Result<Value>> MeshPort::call(unsigned core, Fn fn) {
+  Answer<Value> answer(*this);
+  PostAwaiter<Request<Fn, Value>> request(*this, core, Request<Fn, Value>{std::move(fn), core_, answer.ticket});
+  if (!co_await request) co_return fail(Errc::closed);
+  co_return co_await answer;
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,362 @@
+#include "core/mesh.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/core.h"
+
+namespace sluice::core {
+namespace {
+
+// Cores that the test steps by hand, on its own thread.
+class Pair {
+ public:
+  explicit Pair(std::size_t ring_capacity = 4) : mesh_(2, ring_capacity) {}
+
+  MeshPort& a() { return a_.mesh(); }
+  MeshPort& b() { return b_.mesh(); }
+  TaskGroup& a_tasks() { return a_.tasks(); }
+  Core& core(unsigned index) { return index == 0 ? a_ : b_; }
+
+  // One step without sleeping.
+  void step_a() { a_.step(a_.reactor().now()); }
+  void step_b() { b_.step(b_.reactor().now()); }
+  void settle() {
+    for (int i = 0; i < 20; ++i) {
+      step_a();
+      step_b();
+    }
+  }
+
+ private:
+  Mesh mesh_;
+  Core a_{mesh_, 0, make_epoll_reactor()};
+  Core b_{mesh_, 1, make_epoll_reactor()};
+};
+
+template <class Fn, class Value = typename detail::Awaited<std::invoke_result_t<Fn&>>::Value>
+Task<void> call(MeshPort& port, unsigned core, Fn fn, std::optional<Result<Value>>& out) {
+  out.emplace(co_await port.call(core, std::move(fn)));
+}
+
+TEST(Mesh, a_posted_callable_runs_on_the_other_core_in_order) {
+  Pair pair;
+  std::vector<int> log;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(pair.a().try_post(1, [&log, i] { log.push_back(i); }));
+  EXPECT_TRUE(log.empty());
+  pair.step_b();
+  EXPECT_EQ(log, (std::vector{0, 1, 2}));
+}
+
+TEST(Mesh, captures_of_any_size_move_and_are_destroyed_once) {
+  Pair pair;
+  auto counted = std::make_shared<int>(0);
+  std::string seen;
+  std::array<char, 200> large{};
+  large.fill('x');
+  EXPECT_TRUE(pair.a().try_post(1, [counted] { ++*counted; }));
+  EXPECT_TRUE(pair.a().try_post(1, [counted, large, &seen] { seen.assign(large.data(), large.size()); }));
+  EXPECT_TRUE(pair.a().try_post(1, [own = std::make_unique<std::string>("own"), counted, &seen] { seen += *own; }));
+  EXPECT_EQ(counted.use_count(), 4);
+  pair.step_b();
+  EXPECT_EQ(seen, std::string(200, 'x') + "own");
+  EXPECT_EQ(*counted, 1);
+  EXPECT_EQ(counted.use_count(), 1);
+}
+
+TEST(Mesh, a_message_that_never_ran_is_destroyed_with_the_mesh) {
+  auto counted = std::make_shared<int>(0);
+  {
+    Mesh mesh(2);
+    const auto reactor = make_epoll_reactor();
+    MeshPort port(mesh, 0, *reactor);
+    EXPECT_TRUE(port.try_post(1, [counted] { ++*counted; }));
+  }
+  EXPECT_EQ(counted.use_count(), 1);
+  EXPECT_EQ(*counted, 0);
+}
+
+TEST(Mesh, a_core_may_post_to_itself) {
+  Pair pair;
+  int ran = 0;
+  EXPECT_TRUE(pair.a().try_post(0, [&] { ++ran; }));
+  EXPECT_EQ(ran, 0);
+  pair.step_a();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(Mesh, a_full_ring_makes_the_sender_wait_and_keeps_the_order) {
+  Pair pair(4);
+  std::vector<int> log;
+  int accepted = 0;
+  const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted) -> Task<void> {
+    if (co_await port.post(1, [&log, value] { log.push_back(value); })) ++accepted;
+  };
+  for (int i = 0; i < 11; ++i) pair.a_tasks().spawn(post(pair.a(), log, i, accepted));
+  EXPECT_EQ(accepted, 4);
+  EXPECT_FALSE(pair.a().try_post(1, [&log] { log.push_back(-1); }));
+  pair.step_b();
+  EXPECT_FALSE(pair.a().try_post(1, [&log] { log.push_back(-1); }));  // there is room, but others come first
+  pair.settle();
+  EXPECT_EQ(accepted, 11);
+  EXPECT_EQ(log, (std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+}
+
+TEST(Mesh, a_sender_that_waits_for_room_may_be_destroyed) {
+  Pair pair(1);
+  std::vector<int> log;
+  int accepted = 0;
+  const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted) -> Task<void> {
+    if (co_await port.post(1, [&log, value] { log.push_back(value); })) ++accepted;
+  };
+  TaskGroup given_up;
+  pair.a_tasks().spawn(post(pair.a(), log, 0, accepted));
+  pair.a_tasks().spawn(post(pair.a(), log, 1, accepted));
+  given_up.spawn(post(pair.a(), log, 2, accepted));
+  pair.a_tasks().spawn(post(pair.a(), log, 3, accepted));
+  given_up.cancel();
+  pair.settle();
+  EXPECT_EQ(log, (std::vector{0, 1, 3}));
+  EXPECT_EQ(accepted, 3);
+}
+
+TEST(Mesh, a_posted_coroutine_keeps_its_captures) {
+  Pair pair;
+  std::string out;
+  EXPECT_TRUE(pair.a().try_post(1, [&pair, &out, text = std::string(100, 't')]() -> Task<void> {
+    auto back = co_await pair.b().call(0, [] { return 7; });
+    out = text + std::to_string(back.value());
+  }));
+  pair.settle();
+  EXPECT_EQ(out, std::string(100, 't') + "7");
+}
+
+TEST(Mesh, a_call_brings_values_nothing_tasks_and_asyncs_back) {
+  Pair pair;
+  std::optional<Result<std::unique_ptr<int>>> value;
+  std::optional<Result<void>> nothing;
+  std::optional<Result<std::string>> task;
+  std::optional<Result<int>> async;
+  std::optional<Result<Result<int>>> failed;
+  Core* where = nullptr;
+  auto& group = pair.a_tasks();
+  group.spawn(call(pair.a(), 1, [own = std::make_unique<int>(5)]() mutable { return std::move(own); }, value));
+  group.spawn(call(pair.a(), 1, [&] { where = Core::current(); }, nothing));
+  group.spawn(call(
+      pair.a(), 1,
+      [&pair, text = std::string(80, 'k')]() -> Task<std::string> {
+        auto n = co_await pair.b().call(0, [] { return 3; });
+        co_return text + std::to_string(*n);
+      },
+      task));
+  group.spawn(call(pair.a(), 1, [] { return Async<int>(9); }, async));
+  pair.settle();
+  group.spawn(call(pair.a(), 1, []() -> Result<int> { return fail(Errc::malformed); }, failed));
+  pair.settle();
+  EXPECT_EQ(*value->value(), 5);
+  EXPECT_TRUE(nothing->has_value());
+  EXPECT_EQ(where, &pair.core(1));
+  EXPECT_EQ(task->value(), std::string(80, 'k') + "3");
+  EXPECT_EQ(async->value(), 9);
+  EXPECT_EQ(failed->value().error().code, Errc::malformed);
+  EXPECT_TRUE(group.empty());
+}
+
+TEST(Mesh, calls_and_their_answers_wait_for_room) {
+  Pair pair(1);
+  std::vector<std::optional<Result<int>>> out(20);
+  int number = 0;
+  for (auto& each : out) {
+    pair.a_tasks().spawn(call(pair.a(), 1, [n = number++] { return n; }, each));
+  }
+  pair.step_a();
+  pair.step_b();
+  pair.step_b();
+  for (int i = 0; i < 60; ++i) {
+    pair.step_a();
+    pair.step_b();
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(out[static_cast<std::size_t>(i)]->value(), i);
+}
+
+TEST(Mesh, an_answer_for_a_caller_that_is_gone_is_dropped) {
+  Pair pair;
+  auto counted = std::make_shared<int>(0);
+  std::optional<Result<std::shared_ptr<int>>> gone;
+  std::optional<Result<int>> next;
+  {
+    TaskGroup given_up;
+    given_up.spawn(call(pair.a(), 1, [counted] { return ++*counted, counted; }, gone));
+  }
+  // Takes the same slot; the late answer must not be mistaken for its own.
+  pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
+  pair.settle();
+  EXPECT_EQ(*counted, 1);
+  EXPECT_EQ(counted.use_count(), 1);
+  EXPECT_FALSE(gone.has_value());
+  EXPECT_EQ(next->value(), 42);
+}
+
+// Suspends for ever.
+struct Forever {
+  bool await_ready() { return false; }
+  void await_suspend(std::coroutine_handle<>) {}
+  void await_resume() {}
+};
+
+TEST(Mesh, an_ending_core_runs_what_it_had_accepted_and_answers_the_rest_closed) {
+  Pair pair(2);
+  std::vector<int> log;
+  std::optional<Result<int>> unfinished;
+  std::optional<Result<int>> late;
+  pair.a_tasks().spawn(call(
+      pair.a(), 1,
+      []() -> Task<int> {
+        co_await Forever{};
+        co_return 1;
+      },
+      unfinished));
+  pair.step_b();
+  int accepted = 0;
+  int refused = 0;
+  const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted, int& refused) -> Task<void> {
+    ++(co_await port.post(1, [&log, value] { log.push_back(value); }) ? accepted : refused);
+  };
+  for (int i = 0; i < 6; ++i) pair.a_tasks().spawn(post(pair.a(), log, i, accepted, refused));
+
+  pair.b().refuse_new();
+  EXPECT_FALSE(pair.b().quiet());
+  EXPECT_FALSE(pair.b().open(1));
+  pair.step_b();
+  pair.step_a();
+  EXPECT_FALSE(pair.a().open(1));
+  EXPECT_TRUE(pair.a().open(0));
+  pair.step_b();
+  EXPECT_TRUE(pair.b().quiet());
+  EXPECT_EQ(accepted + refused, 6);
+  EXPECT_EQ(static_cast<int>(log.size()), accepted);
+  EXPECT_GE(accepted, 2);
+  EXPECT_GE(refused, 1);
+
+  pair.a_tasks().spawn(call(pair.a(), 1, [] { return 2; }, late));
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->error().code, Errc::closed);
+  EXPECT_FALSE(unfinished.has_value());
+
+  pair.b().cancel_served();
+  EXPECT_TRUE(pair.b().flushed());
+  pair.b().end();
+  pair.step_a();
+  ASSERT_TRUE(unfinished.has_value());
+  EXPECT_EQ(unfinished->error().code, Errc::closed);
+}
+
+TEST(Mesh, a_core_that_never_was_is_not_waited_for) {
+  Mesh mesh(3);
+  Core only(mesh, 1, make_epoll_reactor());
+  only.stop();
+  only.run();
+  EXPECT_FALSE(only.mesh().open(1));
+}
+
+TEST(Mesh, a_sleeping_core_is_woken_and_an_awake_one_does_not_fall_asleep) {
+  Pair pair(64);
+  // Both have stepped, so neither sleeps: a burst wakes nobody, and B still finds it.
+  pair.settle();
+  int ran = 0;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(pair.a().try_post(1, [&] { ++ran; }));
+  EXPECT_FALSE(pair.b().prepare_to_sleep());
+  pair.step_b();
+  EXPECT_EQ(ran, 10);
+  // B says that it is going to sleep; then the burst wakes it, and its turn returns at once.
+  ASSERT_TRUE(pair.b().prepare_to_sleep());
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(pair.a().try_post(1, [&] { ++ran; }));
+  pair.step_a();
+  pair.core(1).reactor().turn(never);
+  pair.b().awake();
+  pair.step_b();
+  EXPECT_EQ(ran, 20);
+}
+
+// A reactor without sockets that counts what wakes it.
+class CountingReactor final : public Reactor {
+ public:
+  CountingReactor() : Reactor(Instant{}) {}
+  int wakes = 0;
+
+  std::int64_t wall_clock_ns() const override { return 0; }
+  Result<void> listen(Handle&, const Address&, const ListenOptions&) override { return fail(Errc::system, ENOSYS); }
+  Result<bool> accept(Handle&, Handle&, Address*) override { return fail(Errc::system, ENOSYS); }
+  Result<bool> connect(Handle&, const Address&) override { return fail(Errc::system, ENOSYS); }
+  Result<void> connect_result(Handle&) override { return fail(Errc::system, ENOSYS); }
+  Result<Address> local_address(const Handle&) const override { return fail(Errc::system, ENOSYS); }
+  void close(Handle&) noexcept override {}
+  void shutdown_write(Handle&) noexcept override {}
+  void reset_on_close(Handle&) noexcept override {}
+  Io recv(Handle&, char*, std::size_t) override { return {.error = ENOSYS}; }
+  Io send(Handle&, std::span<const iovec>) override { return {.error = ENOSYS}; }
+  Io send_file(Handle&, int, std::uint64_t, std::size_t) override { return {.error = ENOSYS}; }
+  void turn(Instant) override { run_hooks(); }
+  void wake() noexcept override { ++wakes; }
+};
+
+TEST(Mesh, a_burst_wakes_a_sleeper_once_and_an_awake_core_never) {
+  Mesh mesh(2, 64);
+  CountingReactor a_reactor;
+  CountingReactor b_reactor;
+  MeshPort a(mesh, 0, a_reactor);
+  MeshPort b(mesh, 1, b_reactor);
+  int ran = 0;
+  const auto burst = [&] {
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(a.try_post(1, [&] { ++ran; }));
+  };
+  burst();
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 0);
+  EXPECT_FALSE(b.prepare_to_sleep());
+  b.drain();
+  EXPECT_EQ(ran, 10);
+
+  ASSERT_TRUE(b.prepare_to_sleep());
+  burst();
+  EXPECT_EQ(b_reactor.wakes, 0);  // the turn is not over
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 1);
+  burst();
+  a_reactor.turn(never);
+  EXPECT_EQ(b_reactor.wakes, 1);  // it is on its way already
+  b.awake();
+  b.drain();
+  EXPECT_EQ(ran, 30);
+  EXPECT_EQ(a_reactor.wakes, 0);
+}
+
+TEST(Mesh, a_sender_that_sleeps_for_want_of_room_is_woken_when_there_is_some) {
+  Mesh mesh(2, 1);
+  CountingReactor a_reactor;
+  CountingReactor b_reactor;
+  MeshPort a(mesh, 0, a_reactor);
+  MeshPort b(mesh, 1, b_reactor);
+  TaskGroup tasks;
+  int ran = 0;
+  const auto post = [](MeshPort& port, int& ran) -> Task<void> { co_await port.post(1, [&ran] { ++ran; }); };
+  tasks.spawn(post(a, ran));
+  tasks.spawn(post(a, ran));
+  a_reactor.turn(never);
+  ASSERT_TRUE(a.prepare_to_sleep());
+  b.drain();
+  EXPECT_EQ(a_reactor.wakes, 1);
+  a.awake();
+  a.drain();
+  EXPECT_TRUE(tasks.empty());
+  b.drain();
+  EXPECT_EQ(ran, 2);
+}
+
+}  // namespace
+}  // namespace sluice::core

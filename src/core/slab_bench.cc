@@ -1,0 +1,58 @@
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include <benchmark/benchmark.h>
+
+#include "core/slab.h"
+
+namespace sluice::core {
+namespace {
+
+struct Slab {
+  static void* allocate(std::size_t bytes) { return slab_allocate(bytes); }
+  static void free(void* block, std::size_t bytes) { slab_free(block, bytes); }
+};
+struct Malloc {
+  static void* allocate(std::size_t bytes) { return std::malloc(bytes); }
+  static void free(void* block, std::size_t) { std::free(block); }
+};
+
+// One block of a size, taken and given back: a coroutine frame that comes and goes.
+template <class Allocator>
+void one_block(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  for (auto _ : state) {
+    void* block = Allocator::allocate(bytes);
+    benchmark::DoNotOptimize(block);
+    Allocator::free(block, bytes);
+  }
+}
+BENCHMARK(one_block<Slab>)->Arg(64)->Arg(512)->Arg(4096);
+BENCHMARK(one_block<Malloc>)->Arg(64)->Arg(512)->Arg(4096);
+
+// A thousand blocks of mixed sizes alive, one replaced at a time in no order: frames of many connections.
+template <class Allocator>
+void many_alive(benchmark::State& state) {
+  struct Block {
+    void* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::array<Block, 1024> blocks{};
+  for (Block& block : blocks) block = {Allocator::allocate(64), 64};
+  std::uint32_t random = 1;
+  for (auto _ : state) {
+    random = random * 1664525 + 1013904223;
+    Block& block = blocks[random >> 22];
+    Allocator::free(block.at, block.bytes);
+    block.bytes = 32 + (random >> 8) % 2000;
+    block.at = Allocator::allocate(block.bytes);
+    benchmark::DoNotOptimize(block.at);
+  }
+  for (const Block& block : blocks) Allocator::free(block.at, block.bytes);
+}
+BENCHMARK(many_alive<Slab>);
+BENCHMARK(many_alive<Malloc>);
+
+}  // namespace
+}  // namespace sluice::core

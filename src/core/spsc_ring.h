@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace sluice::core {
+
+// A bounded queue from one thread to one other. Values need not be movable: they are made in their slot, used there and
+// destroyed there. Wait-free on both sides; each end keeps a copy of the other's index and reads the real one only when
+// its copy says that the ring is full or empty, so that a busy ring seldom moves a cache line for an index.
+//
+//   head <= tail <= head + capacity, both counting for ever;   slot of i = i mod capacity (a power of two)
+template <class T>
+class SpscRing {
+ public:
+  explicit SpscRing(std::size_t capacity) : mask_(capacity - 1), slots_(std::make_unique<Slot[]>(capacity)) {
+    SLUICE_ASSERT(std::has_single_bit(capacity));
+  }
+  SpscRing(const SpscRing&) = delete;
+  SpscRing& operator=(const SpscRing&) = delete;
+  ~SpscRing() {
+    while (front() != nullptr) pop();
+  }
+
+  [[nodiscard]] std::size_t capacity() const { return mask_ + 1; }
+
+  // The producer's side. False: the ring is full, and the arguments have not been touched.
+  template <class... Args>
+  [[nodiscard]] bool try_emplace(Args&&... args) {
+    if (!has_room()) return false;
+    const std::size_t tail = tail_.load(std::memory_order_relaxed);
+    ::new (static_cast<void*>(slots_[tail & mask_].bytes)) T(std::forward<Args>(args)...);
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+  [[nodiscard]] bool has_room() {
+    const std::size_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - known_head_ <= mask_) [[likely]]
+      return true;
+    known_head_ = head_.load(std::memory_order_acquire);
+    return tail - known_head_ <= mask_;
+  }
+
+  // The consumer's side: the oldest value, null when there is none; then pop() destroys it and gives its slot back.
+  [[nodiscard]] T* front() {
+    const std::size_t head = head_.load(std::memory_order_relaxed);
+    if (head == known_tail_) [[unlikely]] {
+      known_tail_ = tail_.load(std::memory_order_acquire);
+      if (head == known_tail_) return nullptr;
+    }
+    return slot(head);
+  }
+  void pop() {
+    const std::size_t head = head_.load(std::memory_order_relaxed);
+    SLUICE_ASSERT(head != known_tail_);
+    slot(head)->~T();
+    head_.store(head + 1, std::memory_order_release);
+  }
+  // How many can be taken; reads the producer's index.
+  [[nodiscard]] std::size_t readable() {
+    known_tail_ = tail_.load(std::memory_order_acquire);
+    return known_tail_ - head_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Slot {
+    alignas(T) std::byte bytes[sizeof(T)];
+  };
+  [[nodiscard]] T* slot(std::size_t index) { return std::launder(reinterpret_cast<T*>(slots_[index & mask_].bytes)); }
+
+  const std::size_t mask_;
+  const std::unique_ptr<Slot[]> slots_;
+  alignas(64) std::atomic<std::size_t> tail_{0};  // written by the producer
+  std::size_t known_head_ = 0;                    // the producer's
+  alignas(64) std::atomic<std::size_t> head_{0};  // written by the consumer
+  std::size_t known_tail_ = 0;                    // the consumer's
+};
+
+}  // namespace sluice::core
