@@ -67,8 +67,8 @@ struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
   bool fin_sent = false;
   bool is_reset = false;
   bool reset_on_close = false;
-  bool no_room = false;  // a send has met a full buffer: the kernel announces room only then
-  bool vanished = false;
+  bool no_room = false;   // a send has met a full buffer: the kernel announces room only then
+  bool vanished = false;  // by a fault: nothing more gets through
 
   // A listener.
   std::deque<std::shared_ptr<Socket>> queue;
@@ -199,7 +199,7 @@ Result<bool> SimulatedReactor::accept(Handle& listener, Handle& accepted, Addres
   from.queue.pop_front();
   if (happens(faults_.accept_abort)) {
     ++counters_.accept_errors;
-    post(*socket, Kind::reset);
+    break_connection(*socket);
     socket->state = Socket::State::closed;
     return fail(Errc::system, ECONNABORTED);
   }
@@ -246,6 +246,10 @@ Result<void> SimulatedReactor::connect_result(Handle& handle) {
 }
 
 Result<Address> SimulatedReactor::local_address(const Handle& handle) const { return socket_of(handle).local; }
+
+bool SimulatedReactor::broken_by_fault(const Handle& handle) const {
+  return handle.open() && socket_of(handle).vanished;
+}
 
 void SimulatedReactor::close(Handle& handle) noexcept {
   if (handle.fd < 0) return;
