@@ -757,7 +757,7 @@ core::Faults storm() {
   return faults;
 }
 
-constexpr int sessions = sanitized ? 500 : 4000;
+constexpr int sessions = sanitized ? 1000 : 4000;
 
 void print(const char* name, const World& world) {
   const Tally& tally = world.tally;
