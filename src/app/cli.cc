@@ -1,8 +1,13 @@
 #include "app/cli.h"
 
+#include <algorithm>
+#include <array>
 #include <sstream>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
+
+#include "app/config/text.h"
 
 namespace sluice::app {
 namespace {

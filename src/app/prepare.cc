@@ -110,7 +110,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->endpoints.push_back({std::move(*pattern), index, std::move(endpoint)});
   }
   if (!errors.list.empty()) {
-    std::ranges::stable_sort(errors.list, {}, &config::Diagnostic::position);
+    std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
   }
 

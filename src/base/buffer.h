@@ -50,6 +50,7 @@ class Buffer {
   }
 
   void append(std::string_view bytes) {
+    if (bytes.empty()) return;
     std::memcpy(reserve(bytes.size()), bytes.data(), bytes.size());
     end_ += bytes.size();
   }

@@ -19,7 +19,11 @@ namespace sluice::core {
 
 // A few threads for work that blocks: scans of SQLite, name look-ups, files that are not in the page cache.
 //
-//   Result<int> rows = co_await pool.run(mailbox, [scan = std::move(scan)]() mutable { return scan.run(); });
+//   auto work = [scan = std::move(scan)]() mutable { return scan.run(); };
+//   Result<int> rows = co_await pool.run(mailbox, std::move(work));
+//
+// (The work has a name because g++ 12 destroys a closure twice when it is a temporary of a co_await expression and owns
+// what it captures. That holds for every awaited call that takes one.)
 //
 // The work runs on a pool thread; the caller goes on upon its own core, whose mailbox it gives. An error of the pool
 // itself is Errc::limit (the queue was full: at once) or Errc::closed (the pool ended before the work's turn came). A

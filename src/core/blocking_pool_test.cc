@@ -56,10 +56,11 @@ TEST(BlockingPool, runs_elsewhere_and_comes_back) {
   const auto task = [](BlockingPool& pool, Home& home, std::thread::id& worked, std::thread::id& resumed,
                        std::optional<Result<std::string>>& out) -> Task<void> {
     auto text = std::make_unique<std::string>("moved in");
-    out = co_await pool.run(home.mailbox, [&worked, text = std::move(text)] {
+    auto work = [&worked, text = std::move(text)] {
       worked = std::this_thread::get_id();
       return *text + ", moved out";
-    });
+    };
+    out = co_await pool.run(home.mailbox, std::move(work));
     resumed = std::this_thread::get_id();
   };
   home.tasks.spawn(task(pool, home, worked, resumed, out));
@@ -205,7 +206,8 @@ TEST(BlockingPool, stress) {
         unsigned random = seed;
         int done = 0;
         const auto work = [](BlockingPool& pool, Home& home, std::atomic<int>& alive, int& done) -> Task<void> {
-          auto result = co_await pool.run(home.mailbox, [token = Token(alive)] { return Token(*token.alive); });
+          auto hold = [token = Token(alive)] { return Token(*token.alive); };
+          auto result = co_await pool.run(home.mailbox, std::move(hold));
           EXPECT_TRUE(result || result.error().code == Errc::limit);
           ++done;
         };

@@ -242,8 +242,10 @@ class MeshPort {
   template <class Fn>
   bool try_push(unsigned core, Fn&& fn) {
     const Peer& peer = peers_[core];
-    if (!peer.open || peer.oldest != nullptr) [[unlikely]] return false;
-    if (!mesh_.link(core_, core).ring.try_emplace(std::forward<Fn>(fn))) [[unlikely]] return false;
+    if (!peer.open || peer.oldest != nullptr) [[unlikely]]
+      return false;
+    if (!mesh_.link(core_, core).ring.try_emplace(std::forward<Fn>(fn))) [[unlikely]]
+      return false;
     mark(core);
     return true;
   }

@@ -18,11 +18,13 @@ namespace sluice::core {
 
 #ifdef SLUICE_SLAB_OFF
 
-// Under a sanitizer every block comes from malloc, so that it sees a use after free.
+bool slab_is_on() noexcept { return false; }
 void* slab_allocate(std::size_t bytes) { return ::operator new(bytes); }
 void slab_free(void* block, std::size_t) noexcept { ::operator delete(block); }
 
 #else
+
+bool slab_is_on() noexcept { return true; }
 
 namespace {
 

@@ -11,6 +11,8 @@ inline constexpr std::size_t slab_max_bytes = 8192;
 
 [[nodiscard]] void* slab_allocate(std::size_t bytes);
 void slab_free(void* block, std::size_t bytes) noexcept;
+// False in builds with a sanitizer, where every block comes from malloc so that it sees a use after free.
+[[nodiscard]] bool slab_is_on() noexcept;
 
 // Base for classes whose objects live in the slab, also when they are deleted through a virtual destructor.
 struct SlabAllocated {

@@ -47,7 +47,7 @@ struct Request {
   Version version{};
   std::string_view method_text;
   std::string_view target;    // as it was sent
-  std::string_view path;      // decoded, dot segments removed; begins with '/'
+  std::string_view path;      // decoded, dot segments removed; begins with '/'; "*" or empty: OPTIONS *, CONNECT
   std::string_view query;     // as it was sent, without '?'
   std::string_view authority; // Host, or :authority
   std::span<const Field> fields;

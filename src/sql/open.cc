@@ -1,8 +1,40 @@
 #include "sql/open.h"
 
+#include <chrono>
+
+#include "sql/postgres/database.h"
+#include "sql/postgres/url.h"
+#include "sql/sqlite/database.h"
+
 namespace sluice::sql {
-Result<std::unique_ptr<Database>> open_database(const DatabaseOptions&, core::Reactor&, core::Mailbox&,
-                                                core::BlockingPool&) {
-  return std::unexpected(Error{Failure::statement, {}, "wip", 0});
+namespace {
+
+std::uint32_t milliseconds(Duration duration) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, core::Reactor& reactor,
+                                                core::Mailbox& mailbox, core::BlockingPool& threads) {
+  if (options.is_sqlite()) {
+    SqliteOptions sqlite;
+    sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
+    sqlite.scan_connections = options.pool;
+    sqlite.scan_wait_ms = milliseconds(options.wait);
+    auto opened = SqliteDatabase::open(sqlite, reactor, mailbox, threads);
+    if (!opened) return std::unexpected(std::move(opened.error()));
+    return std::unique_ptr<Database>(std::move(*opened));
+  }
+  auto parsed = postgres::options_from_url(options.url.value);
+  if (!parsed) return std::unexpected(Error{Failure::statement, {}, parsed.error(), 0});
+  postgres::Options postgres = std::move(*parsed);
+  postgres.pool_size = options.pool;
+  postgres.wait_ms = milliseconds(options.wait);
+  postgres.statement_timeout_ms = milliseconds(options.statement_timeout);
+  postgres.prepared = options.prepared;
+  postgres.pipeline = options.pipeline.value;
+  return std::unique_ptr<Database>(std::make_unique<postgres::Database>(reactor, std::move(postgres)));
 }
+
+}  // namespace sluice::sql

@@ -29,7 +29,8 @@ struct Attribute;
 // Immutable once the column that names it is handed out; shared by all cores.
 struct Type {
   Form form = Form::text;
-  char delimiter = ',';                      // between an array's elements; ';' for box
+  char delimiter = ',';                      // between an array's elements; ';' for box, ' ' for int2vector and
+                                             // oidvector, whose text has no braces
   std::shared_ptr<const Type> element;       // array
   std::vector<Attribute> attributes;         // composite, in order
 };

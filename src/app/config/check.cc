@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
-#include "app/config/path_pattern.h"
 #include "app/config/text.h"
 #include "core/address.h"
+#include "http/router.h"
 
 namespace sluice::app::config {
 namespace {
@@ -38,7 +39,7 @@ class Checker {
   void check_listen(const Located<std::string>& listen) {
     auto address = core::Address::parse(listen.value);
     if (!address) {
-      complain(listen.position, fmt::format("this is not an address to listen on"),
+      complain(listen.position, "this is not an address to listen on",
                "write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"");
       return;
     }
@@ -46,7 +47,7 @@ class Checker {
     std::string text = address->text();
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
     if (fresh && !addresses_.emplace(text, listen.position).second) {
-      complain(listen.position, "this address is already listened on", again(addresses_[text]));
+      complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
     }
   }
 
@@ -80,16 +81,57 @@ class Checker {
     choose_database(endpoint);
     if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
 
-    PathPattern pattern;
-    if (!endpoint.path.value.empty()) {
-      pattern = parse_path_pattern(endpoint.path.value);
-      if (!pattern.wrong.empty()) {
-        complain(source_.locate(endpoint.path.position, pattern.wrong_at), pattern.wrong, pattern.hint);
-      } else if (auto [other, is_new] = endpoints_.emplace(pattern.shape, endpoint.path.position); !is_new) {
+    http::Pattern pattern;
+    if (auto parsed = parse_path(endpoint.path)) {
+      pattern = std::move(*parsed);
+      if (auto [other, is_new] = endpoints_.emplace(shape_of(pattern), endpoint.path.position); !is_new) {
         complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
       }
     }
     for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+  }
+
+  // Nothing where it was complained about.
+  std::optional<http::Pattern> parse_path(const Located<std::string>& path) {
+    if (path.value.empty()) return {};
+    std::uint32_t character = 0;
+    for (char byte : path.value) {
+      auto code = static_cast<unsigned char>(byte);
+      if ((code & 0xc0) != 0x80) ++character;
+      std::string wrong;
+      if (byte == '?' || byte == '#') wrong = "a path ends before the query string and \"#\"";
+      if (byte == '%') wrong = "paths are compared decoded: write the character itself";
+      if (code <= 0x20 || code == 0x7f) wrong = "a path has no spaces and no control characters";
+      if (wrong.empty()) continue;
+      complain(source_.locate(path.position, character), std::move(wrong));
+      return {};
+    }
+    auto pattern = http::Pattern::parse(path.value);
+    if (pattern) return std::move(*pattern);
+    complain(path.position, fmt::format("not a path: {}", pattern.error()));
+    return {};
+  }
+
+  // The same for two patterns that match the same paths.
+  static std::string shape_of(const http::Pattern& pattern) {
+    std::string shape;
+    for (const auto& segment : pattern.segments) {
+      switch (segment.kind) {
+        case http::Pattern::Kind::literal:
+          shape += "/" + segment.text;
+          break;
+        case http::Pattern::Kind::integer:
+          shape += "/{:int}";
+          break;
+        case http::Pattern::Kind::segment:
+          shape += "/{}";
+          break;
+        case http::Pattern::Kind::rest:
+          shape += "/{...}";
+          break;
+      }
+    }
+    return shape;
   }
 
   void choose_database(api::EndpointOptions& endpoint) {
@@ -109,11 +151,13 @@ class Checker {
     }
   }
 
-  void check_parameter(const Named<api::ParamOptions>& parameter, const PathPattern& pattern) {
+  void check_parameter(const Named<api::ParamOptions>& parameter, const http::Pattern& pattern) {
     const api::ParamOptions& options = parameter.value;
     const std::string& name = parameter.name.value;
-    auto in_path = std::ranges::find(pattern.parameters, name, &PathPattern::Parameter::name);
-    if (in_path != pattern.parameters.end()) {
+    auto in_path = std::ranges::find_if(pattern.segments, [&](const auto& segment) {
+      return segment.kind != http::Pattern::Kind::literal && segment.text == name;
+    });
+    if (in_path != pattern.segments.end()) {
       if (options.default_value) {
         complain(options.default_value->position,
                  fmt::format("{{{}}} is in the path: its default is never used", name));
@@ -121,7 +165,8 @@ class Checker {
       if (options.required.value) {
         complain(options.required.position, fmt::format("{{{}}} is in the path: it is never missing", name));
       }
-      if (in_path->integer && options.type && options.type->value != sql::ParameterType::integer) {
+      if (in_path->kind == http::Pattern::Kind::integer && options.type &&
+          options.type->value != sql::ParameterType::integer) {
         complain(options.type->position, fmt::format("the path says {{{}:int}}", name));
       }
       return;
@@ -161,12 +206,11 @@ class Checker {
     std::string& path = files.path.value;
     if (path.empty()) return;
     if (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are the same
-    PathPattern pattern = parse_path_pattern(path);
-    if (!pattern.wrong.empty()) {
-      complain(source_.locate(files.path.position, pattern.wrong_at), pattern.wrong, pattern.hint);
-    } else if (!pattern.parameters.empty()) {
+    auto pattern = parse_path(files.path);
+    if (!pattern) return;
+    if (!pattern->names().empty()) {
       complain(files.path.position, "the path of files has no parameters", "everything below it is served");
-    } else if (auto [other, is_new] = files_.emplace(pattern.shape, files.path.position); !is_new) {
+    } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern), files.path.position); !is_new) {
       complain(files.path.position, "other files have the same path", again(other->second));
     }
   }

@@ -71,6 +71,22 @@ Value convert(const toml::node& node) {
   return value;
 }
 
+// The library's words in the order of ours: "Error while parsing string: expected x" -> "expected x, while parsing
+// string".
+Diagnostic describe(std::string message, Position position) {
+  constexpr std::string_view prefix = "Error while ";
+  std::size_t colon = message.find(": ");
+  if (message.starts_with(prefix) && colon != message.npos) {
+    message =
+        fmt::format("{}, while {}", message.substr(colon + 2), message.substr(prefix.size(), colon - prefix.size()));
+  }
+  if (!message.empty() && message[0] >= 'A' && message[0] <= 'Z')
+    message[0] = static_cast<char>(message[0] - 'A' + 'a');
+  // That is how a line break inside of "..." is reported.
+  std::string hint = message.starts_with("unescaped control characters") ? "is the closing quote missing?" : "";
+  return {position, std::move(message), std::move(hint)};
+}
+
 bool is_name(std::string_view text) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   auto digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -164,10 +180,7 @@ std::optional<Value> parse_document(const Source& source, std::vector<Diagnostic
   try {
     return convert_table(toml::parse(std::string_view(source.text())));
   } catch (const toml::parse_error& error) {
-    std::string message(error.description());
-    // Some of the library's messages end with the input's name or a full stop.
-    while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
-    errors.push_back({position_of(error.source()), std::move(message)});
+    errors.push_back(describe(std::string(error.description()), position_of(error.source())));
     return {};
   }
 }

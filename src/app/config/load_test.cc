@@ -6,12 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "app/config/path_pattern.h"
-
 namespace sluice::app::config {
 namespace {
-
-using std::string_literals::operator""s;
 
 std::optional<std::string> environment(std::string_view name) {
   if (name == "HOST") return "127.0.0.1:9000";
@@ -192,15 +188,24 @@ TEST(Errors, WhatIsPlannedSaysSo) {
 
 TEST(Errors, Syntax) {
   EXPECT_EQ(errors_of("[server]\ncores = \n"),
-            "a.toml:2:9: error: Error while parsing key-value pair: encountered end-of-file\n"
+            "a.toml:2:9: error: expected value, saw '\\n', while parsing key-value pair\n"
             "  2 | cores = \n"
             "    |         ^\n");
-  EXPECT_EQ(errors_of("[server]\ncores = 1\ncores = 2\n"), "");
-  EXPECT_EQ(errors_of("[server]\n[server]\n"), "");
-  EXPECT_EQ(errors_of("x = \"\xff\"\n"), "");
-  EXPECT_EQ(errors_of("x = 1\0"s), "");
-  EXPECT_EQ(errors_of("x = \"abc\n"), "");
-  EXPECT_EQ(errors_of("x = " + std::string(100'000, '[')), "");
+  EXPECT_EQ(messages_of("[server]\ncores = 1\ncores = 2\n"),
+            "3:9 cannot redefine existing integer 'cores', while parsing key-value pair\n");
+  EXPECT_EQ(messages_of("[server]\n[server]\n"),
+            "2:1 cannot redefine existing table 'server', while parsing table header\n");
+  EXPECT_EQ(
+      messages_of("x = \"abc\n"),
+      "1:9 unescaped control characters other than TAB (U+0009) are explicitly prohibited, while parsing string | "
+      "is the closing quote missing?\n");
+  EXPECT_EQ(messages_of(std::string("x = 1\0", 6)),
+            "1:6 expected digit, saw '\\u0000', while parsing decimal integer\n");
+  EXPECT_EQ(errors_of("x = \"\xff\"\n"),
+            "a.toml:1:5: error: encountered invalid utf-8 sequence\n"
+            "  1 | x = \"\uFFFD\"\n"
+            "    |     ^\n");
+  EXPECT_TRUE(messages_of("x = " + std::string(100'000, '[')).starts_with("1:261 exceeded maximum nested value depth"));
 }
 
 TEST(Errors, DottedKeysCannotExhaustTheStack) {
@@ -218,7 +223,7 @@ TEST(Errors, WrongTypes) {
     std::string message;
   } cases[] = {
       {"server = 1", "1:10 server must be a table, not an integer\n"},
-      {"[[server]]", "1:3 server must be a table, not a list | write [server], once\n"},
+      {"[[server]]", "1:1 server must be a table, not a list | write [server], once\n"},
       {"[server]\ncores = \"4\"", "2:9 server.cores must be an integer, not a string\n"},
       {"[server]\ncores = 4.0", "2:9 server.cores must be an integer, not a float\n"},
       {"[server]\ncores = true", "2:9 server.cores must be an integer, not a boolean\n"},
@@ -236,7 +241,7 @@ TEST(Errors, WrongTypes) {
        "3:12 database.b.prepared must be true or false, not a string\n"},
       {"[endpoint]\npath = \"/\"", "1:1 endpoint must be a list of tables, not a table | write [[endpoint]]\n"},
       {"endpoint = [1]", "1:13 endpoint must be a table, not an integer\n"},
-      {"[[database]]", "1:3 database must be a table of names, not a list | write [database.NAME]\n"},
+      {"[[database]]", "1:1 database must be a table of names, not a list | write [database.NAME]\n"},
       {"[database]\nmain = \"sqlite:a.db\"", "2:8 database.main must be a table, not a string\n"},
       {"[[endpoint]]\npath = \"/a\"\nget = 1\n", "3:7 endpoint.get must be a string, not an integer\n"},
   };
@@ -331,25 +336,17 @@ TEST(Errors, Paths) {
   EXPECT_EQ(path("/films/{id:int}"), "");
   EXPECT_EQ(path("/docs/{rest...}"), "");
   EXPECT_EQ(path("/größe"), "");
-  EXPECT_EQ(path("films"), "2:9 a path must begin with \"/\"\n");
+  EXPECT_EQ(path("/a/"), "");
   EXPECT_EQ(path(""), "2:8 endpoint.path must not be empty\n");
-  EXPECT_EQ(path("//a"), "2:10 a path must not have an empty segment\n");
-  EXPECT_EQ(path("//"), "2:10 a path must not have an empty segment\n");
-  EXPECT_EQ(path("/a/"), "2:11 a path must not end with \"/\"\n");
-  EXPECT_EQ(path("/a/../b"), "2:12 \".\" and \"..\" never arrive in a path\n");
-  EXPECT_EQ(path("/a b"), "2:11 a path must not have spaces or control characters\n");
+  EXPECT_EQ(path("/a b"), "2:11 a path has no spaces and no control characters\n");
+  EXPECT_EQ(path("/ä\\t"), "2:11 a path has no spaces and no control characters\n");
   EXPECT_EQ(path("/a?b"), "2:11 a path ends before the query string and \"#\"\n");
-  EXPECT_EQ(path("/a%20b"), "2:11 paths are compared decoded | write the character itself\n");
-  EXPECT_EQ(path("/a{b}"), "2:11 a parameter must be a whole segment\n");
-  EXPECT_EQ(path("/{b}c"), "2:13 a parameter must be a whole segment\n");
-  EXPECT_EQ(path("/{b"), "2:10 \"{\" without \"}\"\n");
-  EXPECT_EQ(path("/b}"), "2:11 a parameter must be a whole segment\n");
-  EXPECT_EQ(path("/{a}/{a:int}"), "2:14 the path has {a} twice\n");
-  EXPECT_EQ(path("/{a...}/b"), "2:10 {a...} must be the last segment\n");
-  EXPECT_EQ(path("/{a:uuid}"), "2:13 the only type of a path parameter is \"int\"\n");
-  for (std::string bad : {"/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
-    EXPECT_EQ(path(bad),
-              "2:11 a parameter needs a name of letters, digits and \"_\" | write {name}, {name:int} or {name...}\n");
+  EXPECT_EQ(path("/a#b"), "2:11 a path ends before the query string and \"#\"\n");
+  EXPECT_EQ(path("/a%20b"), "2:11 paths are compared decoded: write the character itself\n");
+  // What the router refuses, it refuses here.
+  for (std::string bad : {"films", "//a", "/a/../b", "/a{b}", "/{b}c", "/{b", "/b}", "/{a}/{a:int}", "/{a...}/b",
+                          "/{a:uuid}", "/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
+    EXPECT_TRUE(path(bad).starts_with("2:8 not a path: ")) << bad << ": " << path(bad);
   }
 }
 
@@ -368,7 +365,7 @@ TEST(Errors, PathsThatMatchTheSame) {
             "5:8 other files have the same path | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/{x}\"\nroot = \"a\"\n"),
             "2:8 the path of files has no parameters | everything below it is served\n");
-  EXPECT_EQ(messages_of("[[files]]\npath = \"x\"\nroot = \"a\"\n"), "2:9 a path must begin with \"/\"\n");
+  EXPECT_EQ(messages_of("[[files]]\npath = \"x\"\nroot = \"a\"\n"), "2:8 not a path: a path begins with /\n");
 }
 
 TEST(Errors, Listen) {
@@ -378,11 +375,11 @@ TEST(Errors, Listen) {
             "    |                             ^\n"
             "    = write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"*:1\", \"*:1\"]\n" + serves),
-            "2:18 this address is already listened on | it is in line 2 already\n");
+            "2:18 [::]:1 is already listened on | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:8081\"]\n" + serves),
-            "0:0 this address is already listened on | it is in line 2 already\n");
+            "0:0 127.0.0.1:8081 is already listened on | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[admin]\nlisten = \"127.0.0.1:8080\"\n" + serves),
-            "2:10 this address is already listened on | it is the default of another key\n");
+            "2:10 127.0.0.1:8080 is already listened on | it is the default of another key\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
 }
 
@@ -461,9 +458,9 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "  2 | rot = \"a\"\n"
             "    | ^\n"
             "    = did you mean \"root\"?\n"
-            "a.toml:3:9: error: a path must begin with \"/\"\n"
+            "a.toml:3:8: error: not a path: a path begins with /\n"
             "  3 | path = \"b\"\n"
-            "    |         ^\n"
+            "    |        ^\n"
             "a.toml:5:9: error: server.cores must be at least 0\n"
             "  5 | cores = -1\n"
             "    |         ^\n"

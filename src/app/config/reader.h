@@ -43,8 +43,9 @@ class Reader {
   template <class S>
   class Table;
 
+  // False: it is no table.
   template <Declared S>
-  void read_table(const Value& value, const Place& place, S& out);
+  bool read_table(const Value& value, const Place& place, S& out);
 
   // The scalars. False: reported, and `out` is as it was.
   bool read_value(const Value& value, const std::string& key, const Rules& rules, bool& out);
@@ -94,8 +95,7 @@ class Reader {
 
   template <Declared T>
   bool read_value(const Value& value, const std::string& key, const Rules&, T& out) {
-    read_table(value, {key, "[" + key + "]"}, out);
-    return true;
+    return read_table(value, {key, "[" + key + "]"}, out);
   }
 
   template <class T>
@@ -105,7 +105,7 @@ class Reader {
     for (const Value& item : value.items) {
       T read{};
       if constexpr (Declared<T>) {
-        read_table(item, {key, "[[" + key + "]]"}, read);
+        if (!read_table(item, {key, "[[" + key + "]]"}, read)) continue;
       } else if (!read_value(item, key, {.check = rules.check}, read)) {
         continue;
       }
@@ -198,8 +198,8 @@ struct ShorthandFinder {
 }  // namespace detail
 
 template <Declared S>
-void Reader::read_table(const Value& value, const Place& place, S& out) {
-  if (value.broken) return;
+bool Reader::read_table(const Value& value, const Place& place, S& out) {
+  if (value.broken) return false;
   Value stand_in;
   const Value* table = &value;
   if (value.kind != Value::Kind::table) {
@@ -208,8 +208,7 @@ void Reader::read_table(const Value& value, const Place& place, S& out) {
     if (finder.key.empty() || value.kind == Value::Kind::list) {
       bool list_of_tables =
           value.kind == Value::Kind::list && !value.items.empty() && value.items[0].kind == Value::Kind::table;
-      wrong_kind(value, place.key, "a table", list_of_tables ? "write [" + place.key + "], once" : "");
-      return;
+      return wrong_kind(value, place.key, "a table", list_of_tables ? "write [" + place.key + "], once" : "");
     }
     stand_in.position = value.position;
     stand_in.entries.push_back({{std::string(finder.key), value.position}, value});
@@ -218,6 +217,7 @@ void Reader::read_table(const Value& value, const Place& place, S& out) {
   Table<S> visitor(*this, *table, place, out);
   S::declare(visitor);
   visitor.report_unknown();
+  return true;
 }
 
 }  // namespace sluice::app::config

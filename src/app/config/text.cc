@@ -118,7 +118,11 @@ std::string_view nearest(std::string_view text, std::span<const std::string_view
       best_distance = distance;
     }
   }
-  return best;
+  if (!best.empty() || text.size() < 3) return best;
+  for (std::string_view candidate : candidates) {  // "integer" for "int", "header" for "header_limit"
+    if (candidate.starts_with(text) || (candidate.size() >= 3 && text.starts_with(candidate))) return candidate;
+  }
+  return {};
 }
 
 std::string did_you_mean(std::string_view text, std::span<const std::string_view> candidates) {

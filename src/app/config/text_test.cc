@@ -50,6 +50,9 @@ TEST(DidYouMean, NearestOrNothing) {
   EXPECT_EQ(nearest("listne", keys), "listen");  // neighbours that changed places count once
   EXPECT_EQ(nearest("header-timeout", keys), "header_timeout");
   EXPECT_EQ(nearest("header_limits", keys), "header_limit");
+  EXPECT_EQ(nearest("header", keys), "header_limit");  // the first that goes on like it
+  EXPECT_EQ(nearest("coresperprocess", keys), "cores");
+  EXPECT_EQ(nearest("he", keys), "");
   EXPECT_EQ(nearest("tls", keys), "");
   EXPECT_EQ(nearest("", keys), "");
   EXPECT_EQ(nearest(std::string(100, 'c'), keys), "");

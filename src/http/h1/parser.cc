@@ -58,8 +58,8 @@ void for_each_element(std::string_view list, Each each) {
   }
 }
 
-// Lengths of the field names that the codec itself understands.
-constexpr std::uint32_t known_name_sizes = 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
+// Lengths of the field names that recognise() looks at.
+constexpr std::uint32_t known_name_sizes = 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
 bool may_be_known(std::size_t name_size) { return name_size < 32 && (known_name_sizes >> name_size & 1) != 0; }
 
 // Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
@@ -71,17 +71,6 @@ bool is_port(const char* p, const char* end) {
     if (port > 65535) return false;
   }
   return true;
-}
-
-// Whether a port has one to four digits, all at once. At least four bytes that may be read lie before `end`.
-bool is_short_port(const char* p, const char* end) {
-  const auto size = static_cast<unsigned>(end - p);
-  if (size - 1 > 3) return false;
-  // The digits come to the low bytes, and zeros fill what is left. Digits are 0x30 to 0x39: adding 6 keeps the high
-  // half.
-  const std::uint64_t zeros = 0x30303030ull << (8 * size);
-  const auto digits = static_cast<std::uint32_t>((load<std::uint32_t>(end - 4) >> (32 - 8 * size)) | zeros);
-  return ((digits & 0xF0F0F0F0u) | ((digits + 0x06060606u) & 0xF0F0F0F0u) >> 4) == 0x33333333u;
 }
 
 // reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. An IPv4 address is one too.
@@ -279,9 +268,25 @@ void RequestParser::reset() {
   at_ = {};
 }
 
-Parsed RequestParser::refuse(Reason reason) {
+// Rare ways out are kept out of parse(), which would otherwise spill its registers for them.
+[[gnu::cold, gnu::noinline]] Parsed RequestParser::refuse(Reason reason) {
   phase_ = Phase::complete;
   return {Parsed::State::refused, reason, 0};
+}
+
+[[gnu::cold, gnu::noinline]] Parsed RequestParser::pause(Phase phase, std::uint16_t scanned, const Line* line,
+                                                         bool at_limit) {
+  if (at_limit) return refuse(phase == Phase::target ? Reason::target_too_long : Reason::head_too_large);
+  phase_ = phase;
+  at_.scanned = scanned;
+  at_.line_count = static_cast<std::uint16_t>(line - lines_.data());
+  return {};
+}
+
+// A byte that ends a token, where CR LF should be. None: it is CR, and what follows has not come yet.
+[[gnu::cold, gnu::noinline]] Reason RequestParser::judge_line_end(const char* p, const char* end, Reason otherwise) {
+  if (*p != '\r') return *p == '\n' ? Reason::bare_lf : otherwise;
+  return end - p < 2 ? Reason::none : Reason::bare_cr;
 }
 
 Parsed RequestParser::parse(std::string_view received) {
@@ -293,43 +298,43 @@ Parsed RequestParser::parse(std::string_view received) {
   const char* p = base + at_.scanned;
 
   const auto offset = [base](const char* at) { return static_cast<std::uint16_t>(at - base); };
-  const auto pause = [&](Phase phase) -> Parsed {
-    if (received.size() >= limits_.head_size) {
-      return refuse(phase == Phase::target ? Reason::target_too_long : Reason::head_too_large);
-    }
-    phase_ = phase;
-    at_.scanned = offset(p);
-    return {};
+  Line* line = lines_.data() + at_.line_count;
+  const bool at_limit = received.size() >= limits_.head_size;
+  const auto is_line_end = [end](const char* at) {
+    return end - at >= 2 && load<std::uint16_t>(at) == word_of<std::uint16_t>("\r\n");
   };
 
-  Line* line = lines_.data() + at_.line_count;
+  const char* name = nullptr;   // of the line in hand
+  const char* value = nullptr;  // what follows its colon
   switch (phase_) {
     case Phase::start:
       while (p != end && *p == '\r') {
-        if (end - p < 2) return pause(Phase::start);
+        if (end - p < 2) return pause(Phase::start, offset(p), line, at_limit);
         if (p[1] != '\n') return refuse(Reason::bare_cr);
         if (++at_.empty_lines > max_empty_lines) return refuse(Reason::too_many_empty_lines);
         p += 2;
       }
-      if (p == end) return pause(Phase::start);
+      if (p == end) return pause(Phase::start, offset(p), line, at_limit);
       at_.method.begin = offset(p);
+      if (end - p >= 4 && load<std::uint32_t>(p) == word_of<std::uint32_t>("GET ")) [[likely]] {
+        at_.method_known = Method::get;
+        p += 3;
+        goto after_method;
+      }
       [[fallthrough]];
 
-    case Phase::method:
-      if (end - p >= 4 && load<std::uint32_t>(p) == word_of<std::uint32_t>("GET ") && p == base + at_.method.begin) {
-        p += 3;
-        at_.method_known = Method::get;
-      } else {
-        const char* const begin = base + at_.method.begin;
-        const char* const window = end - begin > std::ptrdiff_t{max_method_size} ? begin + max_method_size + 1 : end;
-        while (p != window && is_token_char(*p)) ++p;
-        if (p == window) {
-          if (p - begin > std::ptrdiff_t{max_method_size}) return refuse(Reason::method_too_long);
-          return pause(Phase::method);
-        }
-        if (*p != ' ' || p == begin) return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_method);
-        at_.method_known = parse_method({begin, static_cast<std::size_t>(p - begin)});
+    case Phase::method: {
+      const char* const begin = base + at_.method.begin;
+      const char* const window = end - begin > std::ptrdiff_t{max_method_size} ? begin + max_method_size + 1 : end;
+      while (p != window && is_token_char(*p)) ++p;
+      if (p == window) {
+        if (p - begin > std::ptrdiff_t{max_method_size}) return refuse(Reason::method_too_long);
+        return pause(Phase::method, offset(p), line, at_limit);
       }
+      if (*p != ' ' || p == begin) return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_method);
+      at_.method_known = parse_method({begin, static_cast<std::size_t>(p - begin)});
+    }
+    after_method:
       at_.method.size = static_cast<std::uint16_t>(p - base - at_.method.begin);
       ++p;
       at_.target.begin = offset(p);
@@ -347,9 +352,10 @@ Parsed RequestParser::parse(std::string_view received) {
         }
         if (p == window) {
           if (long_enough) return refuse(Reason::target_too_long);
-          return pause(Phase::target);
+          return pause(Phase::target, offset(p), line, at_limit);
         }
-        if (*p == ' ') break;
+        if (*p == ' ') [[likely]]
+          break;
         if (*p == '?') {
           ++p;
           if (at_.query_begin == 0) at_.query_begin = offset(p);
@@ -374,53 +380,72 @@ Parsed RequestParser::parse(std::string_view received) {
       } else {
         const char* const begin = p;
         if (const Reason reason = scan_version(p, end); reason != Reason::none) return refuse(reason);
-        if (p == begin) return pause(Phase::version);
+        if (p == begin) return pause(Phase::version, offset(p), line, at_limit);
       }
       goto next_line;
 
     case Phase::line:
     next_line:
-      if (p == end) return pause(Phase::line);
+      if (p == end) return pause(Phase::line, offset(p), line, at_limit);
       if (*p == '\r') [[unlikely]] {
-        if (end - p < 2) return pause(Phase::line);
-        if (p[1] != '\n') return refuse(Reason::bare_cr);
-        p += 2;
-        break;
+        if (is_line_end(p)) {
+          p += 2;
+          break;
+        }
+        if (end - p < 2) return pause(Phase::line, offset(p), line, at_limit);
+        return refuse(Reason::bare_cr);
       }
-      if (is_ows(*p)) return refuse(Reason::obsolete_folding);
-      if (at_.line_count == max_fields) return refuse(Reason::too_many_fields);
+      if (line == lines_.data() + max_fields) return refuse(Reason::too_many_fields);
+      name = p;
       line->name.begin = offset(p);
-      [[fallthrough]];
+      goto in_name;
 
     case Phase::name:
+      name = base + line->name.begin;
+    in_name:
       p = find_first<EndsPlainName>(base, p, end);
-      while (p != end && *p != ':' && is_token_char(*p)) ++p;
-      if (p == end) return pause(Phase::name);
-      line->name.size = static_cast<std::uint16_t>(offset(p) - line->name.begin);
-      if (*p != ':' || line->name.size == 0) {
+      if (p == end || *p != ':' || p == name) [[unlikely]] {
+        while (p != end && is_token_char(*p)) ++p;
+        if (p == end) return pause(Phase::name, offset(p), line, at_limit);
         if (*p == '\n') return refuse(Reason::bare_lf);
-        return refuse(is_ows(*p) ? Reason::space_before_colon : Reason::bad_field_name);
+        if (is_ows(*p)) return refuse(p == name ? Reason::obsolete_folding : Reason::space_before_colon);
+        if (*p != ':' || p == name) return refuse(Reason::bad_field_name);
       }
+      line->name.size = static_cast<std::uint16_t>(p - name);
       ++p;
+      value = p;
       line->value.begin = offset(p);
-      [[fallthrough]];
+      goto in_value;
 
-    case Phase::value: {
+    case Phase::value:
+      name = base + line->name.begin;
+      value = base + line->value.begin;
+    in_value: {
       p = find_first<EndsValue>(base, p, end);
-      if (p == end) return pause(Phase::value);
-      if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_field_value);
-      if (end - p < 2) return pause(Phase::value);
-      if (p[1] != '\n') return refuse(Reason::bare_cr);
-      // Inside a value only OWS is at or below the space. The colon before it ends the way back.
-      const char* first = base + line->value.begin;
-      const char* last = p;
-      while (static_cast<unsigned char>(last[-1]) <= ' ') --last;
-      while (first < last && static_cast<unsigned char>(*first) <= ' ') ++first;
-      line->value = {offset(first), static_cast<std::uint16_t>(last - first)};
-      if (may_be_known(line->name.size)) {
-        if (const Reason reason = recognise(base, *line); reason != Reason::none) return refuse(reason);
+      if (!is_line_end(p)) [[unlikely]] {
+        if (p == end) return pause(Phase::value, offset(p), line, at_limit);
+        const Reason reason = judge_line_end(p, end, Reason::bad_field_value);
+        return reason == Reason::none ? pause(Phase::value, offset(p), line, at_limit) : refuse(reason);
       }
-      ++at_.line_count;
+      // Inside a value only OWS is at or below the space. The colon before it ends the way back.
+      const char* last = p;
+      value += *value == ' ' ? 1 : 0;
+      if (static_cast<unsigned char>(*value) <= ' ' || static_cast<unsigned char>(last[-1]) <= ' ') [[unlikely]] {
+        while (static_cast<unsigned char>(last[-1]) <= ' ') --last;
+        while (value < last && static_cast<unsigned char>(*value) <= ' ') ++value;
+        value = std::min(value, last);
+      }
+      const auto value_size = static_cast<std::size_t>(last - value);
+      line->value = {offset(value), static_cast<std::uint16_t>(value_size)};
+      if (line->name.size == 4) {
+        if (is_name(name, "host")) {
+          const Reason reason = add_host(base, {value, value_size});
+          if (reason != Reason::none) return refuse(reason);
+        }
+      } else if (may_be_known(line->name.size)) {
+        const Reason reason = recognise(base, name, line->name.size, {value, value_size});
+        if (reason != Reason::none) return refuse(reason);
+      }
       ++line;
       p += 2;
       goto next_line;
@@ -430,6 +455,7 @@ Parsed RequestParser::parse(std::string_view received) {
       return refuse(Reason::none);  // a mistake of the caller's, which the assert above catches
   }
 
+  at_.line_count = static_cast<std::uint16_t>(line - lines_.data());
   if (const Reason reason = finish_head(); reason != Reason::none) return refuse(reason);
   phase_ = Phase::complete;
   form_views(base);
@@ -546,48 +572,54 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   return Reason::none;
 }
 
-// Most fields end at the length of their name; no name is compared with more than one candidate.
-inline Reason RequestParser::recognise(const char* base, const Line& line) {
-  const char* const name = base + line.name.begin;
-  switch (line.name.size) {
-    case 4: {
-      if (!is_name(name, "host")) break;
-      if (has_seen(Seen::host)) return Reason::duplicate_host;
-      see(Seen::host);
-      const std::string_view value = line.value.in(base);
-      const char* const end = value.data() + value.size();
-      // CR LF stands behind the value, so the search ends there at the latest.
-      const char* const host_end = find_first<EndsPlainName>(base, value.data(), end + 2);
-      const bool usual =
-          host_end != value.data() && (host_end == end || (*host_end == ':' && is_short_port(host_end + 1, end)));
-      // An empty Host is what a client sends whose target has no authority (RFC 9112, 3.2).
-      if (!usual && !value.empty() && !is_authority(value, PortIs::optional)) return Reason::bad_host;
-      if (at_.authority.size == 0) at_.authority = line.value;
-      break;
-    }
+inline Reason RequestParser::add_host(const char* base, std::string_view value) {
+  if (has_seen(Seen::host)) return Reason::duplicate_host;
+  see(Seen::host);
+  if (at_.authority.size == 0) at_.authority = span_of(base, value);
+  // On one connection the next Host is the one before.
+  if (value.size() == known_host_size_ && std::memcmp(value.data(), known_host_.data(), value.size()) == 0) [[likely]] {
+    return Reason::none;
+  }
+  return check_host(value);
+}
+
+[[gnu::noinline]] Reason RequestParser::check_host(std::string_view value) {
+  // An empty Host is what a client sends whose target has no authority (RFC 9112, 3.2).
+  if (!value.empty() && !is_authority(value, PortIs::optional)) return Reason::bad_host;
+  if (value.size() <= known_host_.size()) {
+    known_host_size_ = static_cast<std::uint8_t>(value.size());
+    std::copy(value.begin(), value.end(), known_host_.begin());
+  }
+  return Reason::none;
+}
+
+// Fields end at the length of their name mostly; no name is compared with more than one candidate.
+[[gnu::noinline]] Reason RequestParser::recognise(const char* base, const char* name, std::size_t name_size,
+                                                  std::string_view value) {
+  switch (name_size) {
     case 6: {
       if (!is_name(name, "expect")) break;
-      if (!same_name(line.value.in(base), "100-continue")) return Reason::unsupported_expectation;
+      if (!same_name(value, "100-continue")) return Reason::unsupported_expectation;
       see(Seen::continue_expected);
       break;
     }
     case 7: {
       if (!is_name(name, "upgrade") || has_seen(Seen::upgrade_field)) break;
       see(Seen::upgrade_field);
-      at_.upgrade = line.value;
+      at_.upgrade = span_of(base, value);
       break;
     }
     case 10: {
-      if (is_name(name, "connection")) add_connection(line.value.in(base));
+      if (is_name(name, "connection")) add_connection(value);
       break;
     }
     case 14: {
       if (!is_name(name, "content-length")) break;
-      if (has_seen(Seen::length)) return Reason::duplicate_content_length;
-      see(Seen::length);
-      if (line.value.size == 0) return Reason::bad_content_length;
+      if (has_seen(Seen::content_length)) return Reason::duplicate_content_length;
+      see(Seen::content_length);
+      if (value.empty()) return Reason::bad_content_length;
       std::uint64_t length = 0;
-      for (char c : line.value.in(base)) {
+      for (char c : value) {
         if (!is_digit(c) || length > (INT64_MAX - 9) / 10) return Reason::bad_content_length;
         length = length * 10 + static_cast<std::uint64_t>(c - '0');
       }
@@ -595,7 +627,7 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
       break;
     }
     case 17: {
-      if (is_name(name, "transfer-encoding")) return add_transfer_encoding(line.value.in(base));
+      if (is_name(name, "transfer-encoding")) return add_transfer_encoding(value);
       break;
     }
     default:
@@ -608,7 +640,7 @@ inline Reason RequestParser::recognise(const char* base, const Line& line) {
 // an unknown coding.
 Reason RequestParser::add_transfer_encoding(std::string_view value) {
   if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
-  see(Seen::encoding);
+  see(Seen::transfer_encoding);
   for_each_element(value, [this](std::string_view coding) {
     if (has_seen(Seen::last_is_chunked)) see(Seen::after_chunked);
     at_.seen &= static_cast<std::uint16_t>(~Seen::last_is_chunked);
@@ -618,6 +650,7 @@ Reason RequestParser::add_transfer_encoding(std::string_view value) {
 }
 
 void RequestParser::add_connection(std::string_view value) {
+  if (value.size() == 10 && is_name(value.data(), "keep-alive")) return see(Seen::keep_alive_option);
   for_each_element(value, [this](std::string_view option) {
     if (same_name(option, "close")) {
       see(Seen::close);
@@ -645,8 +678,8 @@ Reason RequestParser::finish_unusual_head() {
   const bool http11 = at_.version == Version::http11;
   if (!has_seen(Seen::host) && http11) return Reason::missing_host;
   body_ = {};
-  if (has_seen(Seen::encoding)) {
-    if (has_seen(Seen::length)) return Reason::length_and_encoding;
+  if (has_seen(Seen::transfer_encoding)) {
+    if (has_seen(Seen::content_length)) return Reason::length_and_encoding;
     if (!has_seen(Seen::last_is_chunked) || has_seen(Seen::after_chunked)) return Reason::bad_transfer_encoding;
     if (has_seen(Seen::other_coding)) return Reason::unsupported_transfer_encoding;
     body_.kind = BodyFraming::Kind::chunked;
@@ -677,6 +710,9 @@ inline void RequestParser::form_views(const char* base) {
   }
   request_.authority = at_.authority.in(base);
   upgrade_ = at_.upgrade.in(base);
+#if defined(__clang__)
+#pragma clang loop unroll(disable)
+#endif
   for (std::size_t i = 0; i < at_.line_count; ++i) {
     fields_[i] = {lines_[i].name.in(base), lines_[i].value.in(base)};
   }

@@ -135,6 +135,9 @@ class RequestParser {
     std::uint16_t size = 0;
     [[nodiscard]] std::string_view in(const char* base) const { return {base + begin, size}; }
   };
+  static Span span_of(const char* base, std::string_view text) {
+    return {static_cast<std::uint16_t>(text.data() - base), static_cast<std::uint16_t>(text.size())};
+  }
   struct Line {
     Span name;
     Span value;
@@ -143,8 +146,8 @@ class RequestParser {
   // What the fields have said so far.
   enum Seen : std::uint16_t {
     host = 1 << 0,
-    length = 1 << 1,
-    encoding = 1 << 2,
+    content_length = 1 << 1,
+    transfer_encoding = 1 << 2,
     last_is_chunked = 1 << 3,
     other_coding = 1 << 4,
     after_chunked = 1 << 5,
@@ -156,13 +159,17 @@ class RequestParser {
   };
 
   [[nodiscard]] Parsed refuse(Reason reason);
+  [[nodiscard]] Parsed pause(Phase phase, std::uint16_t scanned, const Line* line, bool at_limit);
+  [[nodiscard]] static Reason judge_line_end(const char* p, const char* end, Reason otherwise);
   [[nodiscard]] bool has_seen(Seen what) const { return (at_.seen & what) != 0; }
   void see(Seen what) { at_.seen = static_cast<std::uint16_t>(at_.seen | what); }
   [[nodiscard]] Reason scan_version(const char*& p, const char* end);
   [[nodiscard]] Reason finish_target(const char* base);
   [[nodiscard]] Reason finish_unusual_target(const char* base);
   [[nodiscard]] Reason normalise_path(std::string_view raw);
-  [[nodiscard]] Reason recognise(const char* base, const Line& line);
+  [[nodiscard]] Reason recognise(const char* base, const char* name, std::size_t name_size, std::string_view value);
+  [[nodiscard]] Reason add_host(const char* base, std::string_view value);
+  [[nodiscard]] Reason check_host(std::string_view value);
   [[nodiscard]] Reason add_transfer_encoding(std::string_view value);
   void add_connection(std::string_view value);
   [[nodiscard]] Reason finish_head();
@@ -197,6 +204,8 @@ class RequestParser {
   std::string_view literal_path_;
   std::string_view upgrade_;
   Request request_;
+  std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
+  std::array<char, 64> known_host_{};
   Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
   std::array<Line, max_fields> lines_;
   std::array<Field, max_fields> fields_;

@@ -437,6 +437,26 @@ TEST(Host, Values) {
   }
 }
 
+TEST(Host, TheOneBeforeDoesNotVouchForAnother) {
+  RequestParser parser;
+  const auto state = [&parser](std::string_view value) {
+    parser.reset();
+    return parser.parse(with_host(value)).state;
+  };
+  const std::string longest(64, 'a');
+  const std::string longer(65, 'a');
+  for (const std::string& host : {std::string("abc"), std::string("abc:80"), longest, longer}) {
+    std::string bad = host;
+    bad.back() = '/';
+    EXPECT_EQ(state(host), Parsed::State::done);
+    EXPECT_EQ(state(host), Parsed::State::done);
+    EXPECT_EQ(state(bad), Parsed::State::refused);
+    EXPECT_EQ(state(bad), Parsed::State::refused);
+    EXPECT_EQ(state(""), Parsed::State::done);
+    EXPECT_EQ(state(bad), Parsed::State::refused);
+  }
+}
+
 TEST(Body, ContentLength) {
   const auto length = [](std::string_view value) {
     return accepted(with("Content-Length: " + std::string(value) + "\r\n", "POST")).body;

@@ -1,0 +1,37 @@
+# The commands of daily work; CMake presets do the building.
+.DEFAULT_GOAL := build
+.PHONY: run build test bench bench-http bench-export bench-point format bootstrap-build bootstrap-test bootstrap-bench
+
+# How long each fuzz target runs in `make test`.
+export FUZZ_SECONDS ?= 10
+
+bootstrap-build bootstrap-test bootstrap-bench: bootstrap-%:
+	@scripts/bootstrap $*
+
+# What is shipped: build/release/sluice.
+build: bootstrap-build
+	@cmake --preset release >/dev/null
+	@ninja -C build/release sluice films_generate
+
+# Serves the film database: from SQLite, or DATABASE=postgres://user@host/name; FILMS says how many (20000).
+run: build
+	@exec examples/films/run
+
+# Every test in one summary: unit tests plain and under sanitizers, layout, fuzz targets, the running program.
+test: bootstrap-test
+	cmake --preset dev >/dev/null && ninja -C build/dev
+	cmake --preset debug >/dev/null && ninja -C build/debug unit_tests
+	cmake --preset tsan >/dev/null && ninja -C build/tsan unit_tests
+	cmake --preset fuzz >/dev/null && ninja -C build/fuzz fuzz_targets
+	@printf 'subdirs(%s)\n' dev debug tsan fuzz >build/CTestTestfile.cmake
+	ctest --test-dir build --output-on-failure -j2
+
+bench: bench-http bench-export bench-point
+
+bench-http bench-export bench-point: bench-%: bootstrap-bench
+	@cmake --preset release >/dev/null
+	@ninja -C build/release sluice floor_epoll
+	@/usr/bin/python3 -B bench/run_$*.py
+
+format: bootstrap-test
+	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i

@@ -1,0 +1,148 @@
+"""What the benchmarks share: programs in temporary folders, what they cost, and figures as JSON lines."""
+import atexit
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+
+from cluster import Postgres, free_port  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build/release"))
+SLUICE = os.environ.get("SLUICE", str(BUILD / "sluice"))
+
+# Ten thousand connections need as many descriptors, in wrk and in the servers.
+_, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
+
+
+def tell(**figures):
+    print(json.dumps(figures), flush=True)
+
+
+def folder():
+    """A temporary folder that every user may read and that goes at the end."""
+    path = tempfile.mkdtemp(prefix="sluice-bench-")
+    os.chmod(path, 0o755)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return pathlib.Path(path)
+
+
+def postgres(*settings):
+    cluster = Postgres("shared_buffers=512MB", "autovacuum=off", *settings)
+    atexit.register(cluster.remove)
+    return cluster
+
+
+class Program:
+    """A program that listens on `port`, stopped at the end of the benchmark."""
+
+    def __init__(self, name, command, port, core=None, environment=None):
+        self.name, self.port = name, port
+        self.log = tempfile.TemporaryFile("w+")
+        pin = [] if core is None else ["taskset", "-c", str(core)]
+        self.process = subprocess.Popen([*pin, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
+                                        env={**os.environ, **(environment or {})})
+        atexit.register(self.stop)
+        end = time.monotonic() + 15
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    self.log.seek(0)
+                    raise SystemExit(f"{name} does not listen:\n{self.log.read()}") from None
+                time.sleep(0.02)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    @property
+    def pids(self):
+        """The program's processes: it and its children, as nginx has them."""
+        found, new = [], [self.process.pid]
+        while new:
+            found += new
+            new = [int(child) for pid in new for task in _tasks(pid)
+                   for child in _read(f"/proc/{pid}/task/{task}/children").split()]
+        return found
+
+    def cpu_seconds(self):
+        """What its threads have run, to the nanosecond where the kernel tells."""
+        spent = 0
+        for pid in self.pids:
+            for task in _tasks(pid):
+                fields = _read(f"/proc/{pid}/task/{task}/schedstat").split()
+                spent += int(fields[0]) if fields else 0
+        return spent / 1e9
+
+    def rss_kib(self, what="VmRSS"):
+        return sum(int(number) for pid in self.pids
+                   for number in re.findall(rf"^{what}:\s+(\d+) kB", _read(f"/proc/{pid}/status"), re.M))
+
+    def forget_peak(self):
+        """Sets VmHWM to what is resident now (proc(5), clear_refs)."""
+        for pid in self.pids:
+            pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _read(path):
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _tasks(pid):
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def sluice(config, where, cores=0, core=None):
+    """Sluice with the configuration, which follows [server] and [admin]."""
+    if not os.access(SLUICE, os.X_OK):
+        raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
+    port = free_port()
+    file = where / f"sluice-{port}.toml"
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\ncores = {cores}\n'
+                    f'[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
+    return Program("sluice", [SLUICE, "serve", file], port, core)
+
+
+def fetch(port, target):
+    """(status, body) by curl, to see that what is measured is right."""
+    run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", f"http://127.0.0.1:{port}{target}"],
+                         capture_output=True)
+    return int(run.stderr or b"0"), run.stdout
+
+
+def counters_work():
+    """Whether this machine counts instructions; many virtual ones do not."""
+    if not shutil.which("perf"):
+        return False
+    run = subprocess.run(["perf", "stat", "-x,", "-e", "instructions:u,instructions:k", "true"], capture_output=True,
+                         text=True)
+    return run.returncode == 0 and len(re.findall(r"^\d+,[^,]*,instructions:[uk]", run.stderr, re.M)) == 2
+
+
+def median(values):
+    return statistics.median(values)

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""One row by primary key over 64 keep-alive connections: from PostgreSQL beside pgbench -S, from SQLite beside a static file.
+
+Everything may use every core, as pgbench does. usage: run_point.py [--rounds N] [--seconds S] [--scale S]
+"""
+import argparse
+import re
+import sqlite3
+import subprocess
+
+from harness import fetch, folder, median, postgres, sluice, tell
+from http_cost import wrk
+
+CONNECTIONS = 64
+SQLITE_ROWS = 200_000
+
+
+def script(where, name, rows):
+    """A request for a random row, as pgbench draws its own."""
+    file = where / f"{name}.lua"
+    file.write_text(f'''init = function(args) math.randomseed(1) end
+request = function() return "GET /{name}/" .. math.random({rows}) .. " HTTP/1.1\\r\\nHost: bench\\r\\n\\r\\n" end
+''')
+    return file
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--scale", type=int, default=20)
+    args = parser.parse_args()
+
+    where = folder()
+    (where / "site").mkdir()
+    (where / "site/page.html").write_bytes(b"a" * 1500)
+    with sqlite3.connect(where / "accounts.db") as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE accounts (aid INTEGER PRIMARY KEY, abalance INTEGER, filler TEXT)")
+        database.executemany("INSERT INTO accounts VALUES (?, 0, ?)",
+                             ((aid, " " * 84) for aid in range(1, SQLITE_ROWS + 1)))
+    database.close()
+    cluster = postgres()
+    subprocess.run(["pgbench", "-i", "-q", "-s", str(args.scale), "-I", "dtgvp", cluster.url()], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    socket_url = f"postgres://postgres@/postgres?host={cluster.folder}&port={cluster.port}"
+    program = sluice(f'''
+[database.postgres]
+url = "{socket_url}"
+[database.sqlite]
+url = "sqlite:{where}/accounts.db"
+[[endpoint]]
+path = "/postgres/{{aid:int}}"
+database = "postgres"
+returns = "object"
+get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
+[[endpoint]]
+path = "/sqlite/{{aid:int}}"
+database = "sqlite"
+returns = "object"
+get = "SELECT abalance FROM accounts WHERE aid = :aid"
+[[files]]
+path = "/"
+root = "{where}/site"
+''', where)
+    for target, body in (("/postgres/1", b'{"abalance":0}'), ("/sqlite/1", b'{"abalance":0}'),
+                         ("/page.html", b"a" * 1500)):
+        status, got = fetch(program.port, target)
+        if status != 200 or got.replace(b" ", b"").strip() != body:
+            raise SystemExit(f"{target} answers {status} {got[:200]!r}")
+
+    pgbench = ["pgbench", "-n", "-S", "-M", "prepared", "-c", "8", "-j", "1", "-T", str(args.seconds), "-h", cluster.folder,
+               "-p", str(cluster.port), "-U", "postgres", "postgres"]
+
+    def tps():
+        text = subprocess.run(pgbench, capture_output=True, text=True, check=True).stdout
+        return float(re.search(r"tps = ([\d.]+) \(without initial", text).group(1))
+
+    def rps(target, lua=None):
+        run = wrk(program.port, target, CONNECTIONS, args.seconds, script=lua)
+        if run["not_2xx"] or any(run["socket_errors"].values()):
+            raise SystemExit(f"{target}: {run}")
+        return run["rps"]
+
+    postgres_rows = script(where, "postgres", args.scale * 100_000)
+    sqlite_rows = script(where, "sqlite", SQLITE_ROWS)
+    jobs = {"pgbench -S -M prepared -c 8": tps, "sluice postgres": lambda: rps("/", postgres_rows),
+            "sluice file": lambda: rps("/page.html"), "sluice sqlite": lambda: rps("/", sqlite_rows)}
+    for job in jobs.values():
+        job()  # warm
+    rates = {name: [] for name in jobs}
+    for _ in range(args.rounds):
+        for name, job in jobs.items():
+            rates[name].append(job())
+    beside = {"sluice postgres": "pgbench -S -M prepared -c 8", "sluice sqlite": "sluice file"}
+    for name in jobs:
+        figures = {"bench": "point", "job": name, "rounds": args.rounds, "best": round(max(rates[name])),
+                   "median": round(median(rates[name]))}
+        if name in beside:
+            # The median of the rounds' own ratios: each round's two runs were neighbours in time.
+            figures[f"ratio_to {beside[name]}"] = round(
+                median(ours / theirs for ours, theirs in zip(rates[name], rates[beside[name]])), 3)
+        tell(**figures)
+
+
+main()

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+// How a client proves who it is: md5 and SCRAM-SHA-256 (RFC 5802, RFC 7677). Trust and cleartext need nothing computed.
+namespace sluice::sql::postgres {
+
+// The answer to AuthenticationMD5Password: "md5" + hex(md5(hex(md5(password + user)) + salt)).
+[[nodiscard]] std::string md5_password(std::string_view user, std::string_view password, std::string_view salt);
+
+// RFC 4013, as far as it can be done without Unicode's tables: ASCII passes through, spaces of other scripts become a
+// space, characters that map to nothing go. What is left is taken to be in normal form KC, as typed passwords nearly
+// always are; one that is not fails to authenticate. Invalid UTF-8 is used raw, as PostgreSQL does.
+[[nodiscard]] std::string saslprep(std::string_view password);
+
+// One SCRAM-SHA-256 conversation without channel binding. Failures are sentences for the log.
+class ScramClient {
+ public:
+  // The server decides how often the password is hashed; more than this would let it hold up a whole core.
+  static constexpr unsigned max_iterations = 1'000'000;
+
+  // `user` may be empty: PostgreSQL takes it from the startup message. `nonce` is printable ASCII without commas.
+  ScramClient(std::string_view user, std::string_view password, std::string nonce);
+
+  [[nodiscard]] static std::string random_nonce();
+
+  [[nodiscard]] std::string first_message() const { return "n,," + first_bare_; }
+  // From the server's first message, the client's last.
+  [[nodiscard]] std::expected<std::string, std::string> final_message(std::string_view server_first);
+  // Whether the server knows the password too. Nothing may be sent to a server that does not.
+  [[nodiscard]] bool verify(std::string_view server_final) const;
+
+ private:
+  std::string password_;
+  std::string nonce_;
+  std::string first_bare_;
+  std::string server_signature_;  // empty until final_message()
+};
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,229 @@
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "net/stream.h"
+#include "sql/database.h"
+#include "sql/postgres/messages.h"
+
+namespace sluice::sql::postgres {
+
+class Pool;
+class Query;
+
+// An ErrorResponse, kept.
+struct ServerError {
+  std::string sqlstate;
+  std::string message;  // with detail and hint
+  std::string routine;
+  std::uint32_t position = 0;
+  bool at_bind = false;  // before the parameters were accepted
+
+  explicit ServerError(const ServerNotice& notice);
+};
+
+// One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and again.
+//
+// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery. The connection is used in
+// one of two ways at a time:
+//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer, and
+//           hands it over when it is whole;
+//   leased: one request has it for itself and reads when it wants more, so that a slow client stops the server.
+//
+//   in_ = [ scanned | not yet looked at ];  shared: `scanned` is the foremost answer so far;  leased: what has been cut
+class Connection {
+ public:
+  enum class State : std::uint8_t { off, opening, ready, broken };
+  // Decides the session's statement_timeout: the server's for shared requests, none for streams, whose clients may be slow.
+  enum class Role : std::uint8_t { shared, exclusive };
+
+  // An answer over one of these is not kept but asked for again on a connection of its own.
+  static constexpr std::size_t shared_bytes = 1 << 20;
+  static constexpr std::uint32_t shared_rows = 1000;
+
+  Connection(Pool& pool, std::size_t index);
+  Connection(const Connection&) = delete;
+  ~Connection();
+
+  // One life: opens the connection, serves until it ends, closes it, and tells the pool how it went.
+  [[nodiscard]] core::Task<void> run(Role role);
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] bool leased() const { return leased_ != nullptr; }
+  [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
+  [[nodiscard]] bool can_share(std::size_t pipeline) const {
+    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && flight_size_ < pipeline;
+  }
+  [[nodiscard]] bool idle() const {
+    return state_ == State::ready && leased_ == nullptr && !draining_ && !dispatching_ && flight_size_ == 0;
+  }
+
+  // Writes the request; it goes out at the end of the turn. Precondition: can_share(), or idle().
+  void send_shared(Query& query);
+  // Nobody waits for the answer of a shared request any more.
+  void forget(Query& query);
+  // The query has been destroyed, or has taken its rows, while they were being handed over.
+  void taken() { delivering_ = nullptr; }
+
+  // Gives the connection to one query. Precondition: idle().
+  void lease(Query& query, bool changes_role);
+  // Ends the lease. What has not been answered is cancelled at the server and read to its end before the next use.
+  void release(Query& query);
+
+  // During a lease.
+
+  enum class Progress : std::uint8_t {
+    ready,      // rows or the end of the answer; a message
+    need_more,  // receive() first
+    too_large,  // a row over max_row_bytes
+    broken,     // the connection has ended: failure()
+  };
+  enum class Received : std::uint8_t { bytes, nothing, broken };
+
+  struct Piece {
+    std::span<const Field> fields;
+    std::size_t rows = 0;
+    std::size_t bytes = 0;
+    bool finished = false;               // ReadyForQuery has come
+    std::unique_ptr<ServerError> error;  // with finished
+    bool stale = false;                  // with finished: the statement has to be prepared again
+    bool changed = false;                // with finished: its columns are not those it was prepared with
+  };
+
+  void send_exclusive(Query& query);
+  // Cuts what has arrived; gives up what the last call gave.
+  [[nodiscard]] Progress scan(Piece& piece);
+  // One attempt at the socket.
+  [[nodiscard]] Received receive();
+  // For conversations that are no queries: the messages go to out(), one Sync or Query a time.
+  [[nodiscard]] Buffer& out() { return out_; }
+  void expect_answer(Query& query);
+  [[nodiscard]] Progress next_message(Message& message);
+
+  [[nodiscard]] const Error& failure() const { return failure_; }
+
+  // Sends what has gathered, at the end of the turn.
+  void flush_soon();
+  void cancel_finished(std::uint64_t life);
+
+ private:
+  enum class Prepared : std::uint8_t { no, yes, stale };
+
+  struct InFlight {
+    Query* query = nullptr;  // null: nobody waits, or a session setting
+    std::uint32_t statement = 0;
+    bool setting = false;    // SET, of our own
+    bool prepares = false;   // Parse and Describe go ahead of Bind
+    bool named = false;
+    Instant deadline = never;
+  };
+  // What has arrived of the foremost request's answer.
+  struct Answer {
+    std::size_t rows = 0;
+    bool described = false;
+    bool bound = false;
+    bool suspended = false;
+    bool discard = false;  // its rows are read and dropped
+    bool changed = false;
+    std::unique_ptr<ServerError> error;
+  };
+  struct ReadWaiter : core::Waiter {
+    ReadWaiter(Callback on_ready, Connection& owner) : Waiter(on_ready), owner(owner) {}
+    Connection& owner;
+  };
+  struct Watchdog : core::Timer {
+    Watchdog(Callback fire, Connection& owner) : Timer(fire), owner(owner) {}
+    Connection& owner;
+  };
+  struct Hook : core::TurnHook {
+    Hook(Callback run, Connection& owner) : TurnHook(run), owner(owner) {}
+    Connection& owner;
+  };
+  struct Event;
+
+  [[nodiscard]] core::Task<bool> open(Role role);
+  [[nodiscard]] core::Task<bool> authenticate(Instant deadline);
+  [[nodiscard]] core::Task<bool> read_startup_message(Message& message, Instant deadline);
+  [[nodiscard]] core::Task<bool> write_startup_bytes(Buffer& bytes, Instant deadline);
+  void startup_failed(const ServerNotice& notice);
+  void close();
+
+  void write_statement(Query& query, std::uint32_t row_limit);
+  void set_role(Role role);
+  void push(const InFlight& entry);
+  InFlight pop();
+  [[nodiscard]] InFlight& foremost() { return flight_[flight_first_]; }
+  [[nodiscard]] Prepared& prepared(std::uint32_t statement);
+
+  void pump();
+  void handle(const Message& message);
+  void handle_error(const Message& message);
+  void check_columns(const Message& message);
+  void finish_foremost(const Message& message);
+  void deliver(Query& query, Answer& answer);
+  [[nodiscard]] bool cut_answer(Query& query, std::size_t rows);
+  bool overflow(std::size_t message_size);
+  void break_off(std::string_view why);
+  void break_off(Error why);
+  void flush();
+  void wake_runner();
+  void end_drain();
+  void watch(Instant when);
+  void look_around();
+
+  static void on_readable(core::Waiter& waiter) noexcept;
+  static void on_writable(core::Waiter& waiter) noexcept;
+  static void on_timer(core::Timer& timer) noexcept;
+  static void on_turn_end(core::TurnHook& hook) noexcept;
+
+  Pool& pool_;
+  const std::size_t index_;
+  net::Stream stream_;
+  ReadWaiter reader_;
+  ReadWaiter writer_;
+  Watchdog watchdog_;
+  Hook hook_;
+  std::coroutine_handle<> runner_;  // run(), while it waits
+
+  State state_ = State::off;
+  Role role_ = Role::shared;
+  bool draining_ = false;     // the rest of a cancelled answer is being dropped
+  bool cancelling_ = false;   // a CancelRequest is on its way: it must not hit the next query
+  bool dispatching_ = false;  // answers are being handed over
+  std::uint64_t life_ = 0;    // counts openings
+  BackendKey key_;
+  core::Address address_;
+  Error failure_;
+  Instant drain_deadline_ = never;
+  Instant foremost_since_ = never;
+  Instant idle_since_ = never;
+
+  Buffer in_;
+  Buffer out_;
+  std::size_t scanned_ = 0;
+  std::size_t needed_ = 0;  // bytes of the message that is incomplete, if known
+  std::size_t skip_ = 0;    // bytes to drop, still to come
+  std::vector<Field> fields_;
+  std::vector<Prepared> prepared_;  // by Statement::id
+
+  std::vector<InFlight> flight_;  // a ring
+  std::size_t flight_first_ = 0;
+  std::size_t flight_size_ = 0;
+  Answer answer_;
+
+  Query* leased_ = nullptr;
+  Query* delivering_ = nullptr;
+  bool lease_finished_ = false;
+  InFlight lease_entry_;
+};
+
+}  // namespace sluice::sql::postgres

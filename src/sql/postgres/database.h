@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/reactor.h"
+#include "core/task.h"
+#include "sql/database.h"
+#include "sql/postgres/options.h"
+#include "sql/postgres/pool.h"
+#include "sql/postgres/types.h"
+
+namespace sluice::sql::postgres {
+
+// One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
+// server does. Cursors and tasks that it gave must be gone before it is destroyed.
+class Database final : public sql::Database {
+ public:
+  Database(core::Reactor& reactor, Options options);
+
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+                                                      std::span<const Parameter> declared) override;
+  [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
+                                                                   std::span<const Argument> arguments,
+                                                                   const QueryOptions& options) override;
+  [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+
+  [[nodiscard]] const Counters& counters() { return pool_.counters(); }
+  [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }
+
+ private:
+  struct Description;
+
+  [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
+  [[nodiscard]] core::Task<Result<void>> describe(Query& conversation, std::string_view sql, Description& description);
+  [[nodiscard]] core::Task<Result<void>> look_up_types(Query& conversation);
+
+  Pool pool_;
+  TypeCatalog types_;
+  Statement ping_;
+};
+
+}  // namespace sluice::sql::postgres

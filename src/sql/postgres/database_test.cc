@@ -1,0 +1,822 @@
+#include "sql/postgres/database.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sql/postgres/cluster.h"
+#include "sql/postgres/url.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+using core::Task;
+
+// What a test reads of a result.
+struct Rows {
+  std::vector<std::vector<std::optional<std::string>>> rows;
+  std::size_t blocks = 0;
+  std::optional<Error> error;
+};
+
+class PostgresTest : public testing::Test {
+ public:
+  static Options options() {
+    auto made = options_from_url(Cluster::shared().url());
+    EXPECT_TRUE(made) << made.error();
+    return *made;
+  }
+  void open(Options chosen = options()) {
+    database.reset();
+    database = std::make_unique<Database>(*reactor, std::move(chosen));
+  }
+  void SetUp() override {
+    Cluster::shared();
+    reactor->turn(reactor->now());  // what has started above took its time
+    open();
+  }
+  void TearDown() override {
+    tasks.cancel();
+    database.reset();
+  }
+
+  // Runs the loop until all spawned tasks are done.
+  void settle(Duration patience = 20s) {
+    const Instant end = reactor->now() + patience;
+    while (!tasks.empty() && reactor->now() < end) reactor->turn(reactor->now() + 10ms);
+    ASSERT_TRUE(tasks.empty()) << "the loop did not finish";
+  }
+  void run(Task<void> task, Duration patience = 20s) {
+    tasks.spawn(std::move(task));
+    settle(patience);
+  }
+  void turn_for(Duration time) {
+    const Instant end = reactor->now() + time;
+    while (reactor->now() < end) reactor->turn(end);
+  }
+  // Until `condition`, which may be looked at again and again.
+  bool turn_until(const std::function<bool()>& condition, Duration patience = 10s) {
+    const Instant end = reactor->now() + patience;
+    while (!condition()) {
+      if (reactor->now() >= end) return false;
+      reactor->turn(reactor->now() + 5ms);
+    }
+    return true;
+  }
+
+  Result<Statement> prepare(std::string text, std::uint32_t id = 0, std::vector<Parameter> declared = {}) {
+    std::optional<Result<Statement>> result;
+    run([](Database& db, std::string sql, std::uint32_t number, std::vector<Parameter> parameters,
+           std::optional<Result<Statement>>& into) -> Task<void> {
+      into = co_await db.prepare(sql, number, parameters);
+    }(*database, std::move(text), id, std::move(declared), result));
+    return std::move(*result);
+  }
+  Statement must_prepare(std::string text, std::uint32_t id = 0, bool one_row = false) {
+    auto prepared = prepare(std::move(text), id);
+    EXPECT_TRUE(prepared) << prepared.error().message;
+    if (!prepared) return {};
+    prepared->one_row = one_row;
+    return std::move(*prepared);
+  }
+
+  static Task<void> collect(sql::Database& db, const Statement& statement, std::vector<std::optional<std::string>> values,
+                            Rows& into, QueryOptions query_options = {}) {
+    std::vector<Argument> arguments;
+    for (const auto& value : values) {
+      arguments.push_back({value ? std::optional<std::string_view>(*value) : std::nullopt, ParameterType::text});
+    }
+    auto cursor = co_await db.query(statement, arguments, query_options);
+    if (!cursor) {
+      into.error = cursor.error();
+      co_return;
+    }
+    for (;;) {
+      auto block = co_await (*cursor)->next();
+      if (!block) {
+        into.error = block.error();
+        co_return;
+      }
+      ++into.blocks;
+      for (std::size_t i = 0; i < block->rows; ++i) {
+        auto& row = into.rows.emplace_back();
+        for (const Field& field : block->row(i)) {
+          row.push_back(field.is_null() ? std::nullopt : std::optional(std::string(field.view())));
+        }
+      }
+      if (block->last) co_return;
+    }
+  }
+  Rows fetch(const Statement& statement, std::vector<std::optional<std::string>> values = {}, QueryOptions o = {}) {
+    Rows rows;
+    run(collect(*database, statement, std::move(values), rows, o));
+    return rows;
+  }
+
+  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  std::unique_ptr<Database> database;
+  core::TaskGroup tasks;
+};
+
+using Row = std::vector<std::optional<std::string>>;
+
+TEST_F(PostgresTest, StreamsAQuery) {
+  const Statement statement = must_prepare("SELECT n, n::text || 'x' AS t, NULL::int FROM generate_series(1, :n::int) n");
+  ASSERT_EQ(statement.columns.size(), 3u);
+  EXPECT_EQ(statement.columns[0].name, "n");
+  EXPECT_EQ(statement.columns[0].type->form, Form::number);
+  EXPECT_EQ(statement.columns[1].type->form, Form::text);
+  ASSERT_EQ(statement.parameters.size(), 1u);
+  EXPECT_EQ(statement.parameters[0].name, "n");
+  const Rows rows = fetch(statement, {"100000"});
+  ASSERT_FALSE(rows.error) << rows.error->message;
+  ASSERT_EQ(rows.rows.size(), 100000u);
+  EXPECT_GT(rows.blocks, 10u);
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    ASSERT_EQ(rows.rows[i], (Row{std::to_string(i + 1), std::to_string(i + 1) + "x", std::nullopt}));
+  }
+}
+
+TEST_F(PostgresTest, PrepareDescribesParametersColumnsAndForms) {
+  Cluster::shared().psql(
+      "DROP SCHEMA IF EXISTS forms CASCADE; CREATE SCHEMA forms;"
+      "CREATE DOMAIN forms.price AS numeric CHECK (VALUE >= 0);"
+      "CREATE DOMAIN forms.prices AS forms.price[];"
+      "CREATE TYPE forms.mood AS ENUM ('sad', 'ok');"
+      "CREATE TYPE forms.inner_pair AS (a int, p forms.price);"
+      "CREATE TYPE forms.pair AS (\"first name\" text, pairs forms.inner_pair[], at timestamptz);"
+      "CREATE TABLE forms.dropped (a int, b int, c boolean); ALTER TABLE forms.dropped DROP COLUMN b");
+  const Statement s = must_prepare(
+      "SELECT 1::forms.price AS a, '{1}'::forms.prices AS b, 'ok'::forms.mood AS c, '{ok}'::forms.mood[] AS d,"
+      " NULL::forms.pair AS e, NULL::forms.pair[] AS f, NULL::forms.dropped AS g, '{(0,0),(1,1)}'::box[] AS h,"
+      " '1'::oid AS i, '2.5'::money AS j, '{}'::jsonb AS k, true AS l, now() AS m, now()::timestamp AS n,"
+      " current_date AS o, '\\x00'::bytea AS p, '[1,2)'::int4range AS q, 1.5::float4 AS r, '{1}'::int[] AS s");
+  ASSERT_EQ(s.columns.size(), 19u);
+  const auto form = [&](char name) { return s.columns[static_cast<std::size_t>(name - 'a')].type->form; };
+  EXPECT_EQ(form('a'), Form::number);
+  EXPECT_EQ(form('b'), Form::array);
+  EXPECT_EQ(s.columns[1].type->element->form, Form::number);
+  EXPECT_EQ(form('c'), Form::text);
+  EXPECT_EQ(form('d'), Form::array);
+  EXPECT_EQ(s.columns[3].type->element->form, Form::text);
+  ASSERT_EQ(form('e'), Form::composite);
+  const auto& pair = s.columns[4].type->attributes;
+  ASSERT_EQ(pair.size(), 3u);
+  EXPECT_EQ(pair[0].name, "first name");
+  EXPECT_EQ(pair[1].type->form, Form::array);
+  ASSERT_EQ(pair[1].type->element->form, Form::composite);
+  EXPECT_EQ(pair[1].type->element->attributes.at(1).type->form, Form::number);
+  EXPECT_EQ(pair[2].type->form, Form::timestamp_tz);
+  EXPECT_EQ(form('f'), Form::array);
+  EXPECT_EQ(s.columns[5].type->element->form, Form::composite);
+  ASSERT_EQ(form('g'), Form::composite);
+  ASSERT_EQ(s.columns[6].type->attributes.size(), 2u);
+  EXPECT_EQ(s.columns[6].type->attributes[1].name, "c");
+  EXPECT_EQ(form('h'), Form::array);
+  EXPECT_EQ(s.columns[7].type->delimiter, ';');
+  EXPECT_EQ(form('i'), Form::text);
+  EXPECT_EQ(form('j'), Form::text);
+  EXPECT_EQ(form('k'), Form::json);
+  EXPECT_EQ(form('l'), Form::boolean);
+  EXPECT_EQ(form('m'), Form::timestamp_tz);
+  EXPECT_EQ(form('n'), Form::timestamp);
+  EXPECT_EQ(form('o'), Form::text);
+  EXPECT_EQ(form('p'), Form::text);
+  EXPECT_EQ(form('q'), Form::text);
+  EXPECT_EQ(form('r'), Form::number);
+  EXPECT_EQ(s.columns[18].type->delimiter, ',');
+  // The statement runs with those columns.
+  const Rows rows = fetch(s);
+  ASSERT_FALSE(rows.error) << rows.error->message;
+  EXPECT_EQ(rows.rows.at(0).at(15), "\\x00");
+}
+
+TEST_F(PostgresTest, PrepareKeepsDeclaredTypesAndOneParameterPerName) {
+  const auto s = prepare("SELECT :b::int + :a::int + :b::int", 3, {{"a", ParameterType::integer}});
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->id, 3u);
+  ASSERT_EQ(s->parameters.size(), 2u);
+  EXPECT_EQ(s->parameters[0].name, "b");
+  EXPECT_FALSE(s->parameters[0].declared);
+  EXPECT_EQ(s->parameters[1].declared, ParameterType::integer);
+  EXPECT_EQ(fetch(*s, {"10", "1"}).rows, (std::vector<Row>{{"21"}}));
+}
+
+TEST_F(PostgresTest, PrepareRefusesAndPointsAtTheCharacter) {
+  const auto s = prepare("SELECT :parameter::int,\n 'ä', colour FROM pg_class");
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().failure, Failure::statement);
+  EXPECT_EQ(s.error().sqlstate, "42703");
+  EXPECT_EQ(s.error().position, 31u);
+  const auto syntax = prepare("SELEC 1");
+  ASSERT_FALSE(syntax);
+  EXPECT_EQ(syntax.error().position, 1u);
+  // The connection is good for the next.
+  EXPECT_TRUE(prepare("SELECT 1"));
+}
+
+TEST_F(PostgresTest, EveryPipelinedRequestGetsItsOwnAnswer) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  chosen.pipeline = 1000;
+  open(chosen);
+  const Statement s = must_prepare("SELECT :k::int, repeat(:k::text, 1 + :k::int % 50), pg_backend_pid()", 1, true);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Rows> answers(200);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      tasks.spawn(collect(*database, s, {std::to_string(i)}, answers[i]));
+    }
+    settle();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+      ASSERT_EQ(answers[i].rows.size(), 1u);
+      EXPECT_EQ(answers[i].rows[0][0], std::to_string(i));
+      std::string expected;
+      for (std::size_t n = 0; n < 1 + i % 50; ++n) expected += std::to_string(i);
+      EXPECT_EQ(answers[i].rows[0][1], expected);
+      EXPECT_EQ(answers[i].rows[0][2], answers[0].rows[0][2]) << "not on one connection";
+    }
+  }
+  EXPECT_EQ(database->counters().shared_requests, 600u);
+  EXPECT_EQ(database->counters().exclusive_requests, 0u);
+}
+
+TEST_F(PostgresTest, AnErrorInThePipelineHitsOnlyItsOwnRequest) {
+  const Statement s = must_prepare("SELECT 100 / :k::int", 1, true);
+  std::vector<Rows> answers(60);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const std::string value = i % 7 == 3 ? "0" : i % 7 == 5 ? "pear" : std::to_string(i + 1);
+    tasks.spawn(collect(*database, s, {value}, answers[i]));
+  }
+  settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (i % 7 == 3 || i % 7 == 5) {
+      ASSERT_TRUE(answers[i].error) << i;
+      EXPECT_EQ(answers[i].error->failure, Failure::bad_argument);
+      EXPECT_EQ(answers[i].error->sqlstate, i % 7 == 3 ? "22012" : "22P02");
+    } else {
+      ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+      EXPECT_EQ(answers[i].rows, (std::vector<Row>{{std::to_string(100 / (i + 1))}}));
+    }
+  }
+}
+
+TEST_F(PostgresTest, NullsEmptyTextAndLargeArgumentsArriveAsTheyAre) {
+  const Statement s = must_prepare("SELECT :a::text, :b::text, md5(:c::text), length(:c)", 1, true);
+  const std::string large(3'000'000, 'q');
+  const Rows rows = fetch(s, {std::nullopt, "", large});
+  ASSERT_FALSE(rows.error) << rows.error->message;
+  EXPECT_EQ(rows.rows[0][0], std::nullopt);
+  EXPECT_EQ(rows.rows[0][1], "");
+  EXPECT_EQ(rows.rows[0][3], "3000000");
+  const Rows nul = fetch(s, {std::string("a\0b", 3), "", "x"});
+  ASSERT_TRUE(nul.error);
+  EXPECT_EQ(nul.error->failure, Failure::bad_argument);
+}
+
+TEST_F(PostgresTest, AnAnswerTooLargeToShareIsAskedForAgainAlone) {
+  const Statement s = must_prepare("SELECT repeat('x', :n::int)", 1, true);
+  ASSERT_EQ(fetch(s, {"10"}).rows[0][0]->size(), 10u);
+  EXPECT_EQ(database->counters().overflows, 0u);
+  const Rows large = fetch(s, {"3000000"});
+  ASSERT_FALSE(large.error) << large.error->message;
+  EXPECT_EQ(large.rows.at(0).at(0)->size(), 3'000'000u);
+  EXPECT_EQ(database->counters().overflows, 1u);
+  EXPECT_EQ(database->counters().exclusive_requests, 1u);
+}
+
+TEST_F(PostgresTest, StatementsWithSmallResultsAreSharedAfterAWhile) {
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, :n::int) n", 1);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
+  EXPECT_EQ(database->counters().shared_requests, 0u);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
+  EXPECT_EQ(database->counters().shared_requests, 5u);
+  EXPECT_EQ(database->counters().exclusive_requests, 8u);
+  // 999 rows are kept, a thousand may be more than that.
+  EXPECT_EQ(fetch(s, {"999"}).rows.size(), 999u);
+  EXPECT_EQ(database->counters().overflows, 0u);
+  EXPECT_EQ(fetch(s, {"5000"}).rows.size(), 5000u);
+  EXPECT_EQ(database->counters().overflows, 1u);
+  EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
+  EXPECT_EQ(database->counters().exclusive_requests, 10u);
+}
+
+TEST_F(PostgresTest, AnObjectNeedsNoMoreThanTwoRows) {
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, 1000000) n", 1, true);
+  EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1"}, {"2"}}));
+  EXPECT_EQ(database->counters().overflows, 0u);
+  const Statement none = must_prepare("SELECT 1 WHERE false", 2, true);
+  const Rows rows = fetch(none);
+  EXPECT_FALSE(rows.error);
+  EXPECT_EQ(rows.rows.size(), 0u);
+  EXPECT_EQ(rows.blocks, 1u);
+}
+
+TEST_F(PostgresTest, AStatementWithoutColumnsAndOneWithoutRows) {
+  const Statement no_columns = must_prepare("SELECT FROM generate_series(1, 3)", 1);
+  EXPECT_EQ(fetch(no_columns).rows, (std::vector<Row>{{}, {}, {}}));
+  const Statement no_rows = must_prepare("SET LOCAL work_mem = '8MB'", 2);
+  EXPECT_TRUE(no_rows.columns.empty());
+  const Rows rows = fetch(no_rows);
+  EXPECT_FALSE(rows.error);
+  EXPECT_EQ(rows.rows.size(), 0u);
+}
+
+// What is taken later than at once must still be the own answer.
+TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
+  const Statement s = must_prepare("SELECT :k::text, NULL::text, ''", 1, true);
+  std::vector<std::unique_ptr<Cursor>> cursors(50);
+  for (std::size_t i = 0; i < cursors.size(); ++i) {
+    tasks.spawn([](sql::Database& db, const Statement& statement, std::size_t key,
+                   std::unique_ptr<Cursor>& into) -> Task<void> {
+      const std::string text = "key " + std::to_string(key);
+      const Argument argument{text, ParameterType::text};
+      auto cursor = co_await db.query(statement, {&argument, 1}, {});
+      EXPECT_TRUE(cursor);
+      if (cursor) into = std::move(*cursor);
+    }(*database, s, i, cursors[i]));
+  }
+  settle();
+  for (std::size_t i = 0; i < cursors.size(); ++i) {
+    auto next = cursors[i]->next();
+    ASSERT_TRUE(next.ready());
+    const auto block = next.take();
+    ASSERT_TRUE(block);
+    ASSERT_EQ(block->rows, 1u);
+    EXPECT_EQ(block->row(0)[0].view(), "key " + std::to_string(i));
+    EXPECT_TRUE(block->row(0)[1].is_null());
+    EXPECT_FALSE(block->row(0)[2].is_null());
+    EXPECT_TRUE(block->last);
+  }
+}
+
+// A client that leaves takes its answer with it and nobody else's.
+TEST_F(PostgresTest, ForgottenRequestsDoNotShiftTheOthers) {
+  const Statement s = must_prepare("SELECT :k::int, pg_sleep(0.002)", 1, true);
+  core::TaskGroup leaving;
+  std::vector<Rows> answers(80);
+  std::vector<Rows> lost(80);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    tasks.spawn(collect(*database, s, {std::to_string(i)}, answers[i]));
+    leaving.spawn(collect(*database, s, {std::to_string(1000 + i)}, lost[i]));
+  }
+  turn_for(20ms);
+  leaving.cancel();
+  settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+    ASSERT_EQ(answers[i].rows.size(), 1u);
+    EXPECT_EQ(answers[i].rows[0][0], std::to_string(i));
+  }
+}
+
+TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
+  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 300000)", 1);
+  std::unique_ptr<Cursor> cursor;
+  tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+    auto made = co_await db.query(statement, {}, {});
+    EXPECT_TRUE(made);
+    if (made) into = std::move(*made);
+  }(*database, s, cursor));
+  settle();
+  ASSERT_TRUE(cursor);
+  turn_for(100ms);
+  // 300 MB are on their way, and the server waits for us in the middle of them.
+  EXPECT_EQ(Cluster::shared().psql("SELECT wait_event FROM pg_stat_activity WHERE query LIKE '%repeat%' AND state = "
+                                   "'active' AND pid <> pg_backend_pid()"),
+            "ClientWrite\n");
+  std::size_t rows = 0;
+  std::size_t largest = 0;
+  run([](Cursor& from, std::size_t& count, std::size_t& most) -> Task<void> {
+    for (;;) {
+      auto block = co_await from.next();
+      EXPECT_TRUE(block);
+      if (!block) co_return;
+      count += block->rows;
+      most = std::max(most, block->rows);
+      if (block->last) co_return;
+    }
+  }(*cursor, rows, largest));
+  EXPECT_EQ(rows, 300'000u);
+  EXPECT_LE(largest, 300u) << "blocks have a bound, however fast the server is";
+}
+
+TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
+  const Statement s = must_prepare("SELECT generate_series(1, 1000000000), 'cancel me'", 1);
+  std::unique_ptr<Cursor> cursor;
+  tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+    auto made = co_await db.query(statement, {}, {});
+    EXPECT_TRUE(made);
+    if (made) into = std::move(*made);
+  }(*database, s, cursor));
+  settle();
+  const std::string active =
+      "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%cancel me%' AND state = 'active' AND pid <> pg_backend_pid()";
+  EXPECT_EQ(Cluster::shared().psql(active), "1\n");
+  cursor.reset();
+  EXPECT_TRUE(turn_until([&] { return Cluster::shared().psql(active) == "0\n"; }));
+  EXPECT_EQ(database->counters().cancels, 1u);
+  turn_for(50ms);
+  // The connection is used again, and the cancel does not hit what comes next.
+  const std::size_t connections = database->open_connections();
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const Rows rows = fetch(must_prepare("SELECT n FROM generate_series(1, 5000) n", 2));
+    EXPECT_FALSE(rows.error) << rows.error->message;
+    EXPECT_EQ(rows.rows.size(), 5000u);
+  }
+  EXPECT_EQ(database->open_connections(), connections);
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
+TEST_F(PostgresTest, AQueryOverItsDeadlineIsCancelledAndTimedOut) {
+  const Statement s = must_prepare("SELECT pg_sleep(30), 'too slow' AS x", 1);
+  const Rows rows = fetch(s, {}, {reactor->now() + 100ms});
+  ASSERT_TRUE(rows.error);
+  EXPECT_EQ(rows.error->failure, Failure::timed_out);
+  const std::string active =
+      "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%too slow%' AND state = 'active' AND pid <> pg_backend_pid()";
+  EXPECT_TRUE(turn_until([&] { return Cluster::shared().psql(active) == "0\n"; }));
+}
+
+TEST_F(PostgresTest, TheServersOwnTimeoutEndsASharedQueryAndNotItsNeighbours) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  chosen.statement_timeout_ms = 300;
+  open(chosen);
+  const Statement slow = must_prepare("SELECT pg_sleep(30)", 1, true);
+  const Statement quick = must_prepare("SELECT 'quick'", 2, true);
+  Rows slow_rows;
+  std::vector<Rows> quick_rows(10);
+  for (int i = 0; i < 5; ++i) tasks.spawn(collect(*database, quick, {}, quick_rows[static_cast<std::size_t>(i)]));
+  tasks.spawn(collect(*database, slow, {}, slow_rows));
+  for (int i = 5; i < 10; ++i) tasks.spawn(collect(*database, quick, {}, quick_rows[static_cast<std::size_t>(i)]));
+  settle();
+  ASSERT_TRUE(slow_rows.error);
+  EXPECT_EQ(slow_rows.error->failure, Failure::timed_out);
+  EXPECT_EQ(slow_rows.error->sqlstate, "57014");
+  for (const Rows& rows : quick_rows) {
+    EXPECT_FALSE(rows.error);
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"quick"}}));
+  }
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
+// statement_timeout counts until the last row is sent; a slow client's stream must not run into it.
+TEST_F(PostgresTest, ASlowStreamOutlivesTheStatementTimeout) {
+  Options chosen = options();
+  chosen.statement_timeout_ms = 300;
+  open(chosen);
+  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 20000)", 1);
+  std::size_t rows = 0;
+  bool failed = false;
+  run([](PostgresTest& test, const Statement& statement, std::size_t& count, bool& broke) -> Task<void> {
+    auto cursor = co_await test.database->query(statement, {}, {});
+    EXPECT_TRUE(cursor);
+    if (!cursor) co_return;
+    for (int i = 0;; ++i) {
+      auto block = co_await (*cursor)->next();
+      broke = !block;
+      if (!block) co_return;
+      count += block->rows;
+      if (block->last) co_return;
+      if (i == 3) {
+        // Nothing is pulled for longer than the timeout.
+        net::Stream nobody(*test.reactor);
+        (void)co_await nobody.readable(test.reactor->now() + 700ms);
+      }
+    }
+  }(*this, s, rows, failed));
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(rows, 20'000u);
+}
+
+TEST_F(PostgresTest, ARowOfAHundredMegabytes) {
+  const Statement s = must_prepare("SELECT repeat('0123456789', 10000000), :k::int", 1);
+  for (int i = 0; i < 2; ++i) {
+    const Rows rows = fetch(s, {"7"});
+    ASSERT_FALSE(rows.error) << rows.error->message;
+    ASSERT_EQ(rows.rows.size(), 1u);
+    EXPECT_EQ(rows.rows[0][0]->size(), 100'000'000u);
+    EXPECT_EQ(rows.rows[0][0]->substr(99'999'990), "0123456789");
+    EXPECT_EQ(rows.rows[0][1], "7");
+  }
+  Options chosen = options();
+  chosen.max_row_bytes = 1 << 20;
+  open(chosen);
+  const Rows refused = fetch(must_prepare("SELECT repeat('0123456789', 10000000), :k::int", 1), {"7"});
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->failure, Failure::statement);
+  EXPECT_EQ(fetch(must_prepare("SELECT 1", 2)).rows, (std::vector<Row>{{"1"}}));
+}
+
+TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
+  Cluster::shared().psql(
+      "CREATE OR REPLACE FUNCTION loud(n int) RETURNS int LANGUAGE plpgsql AS "
+      "$$ BEGIN RAISE NOTICE 'called with %', n; PERFORM set_config('application_name', 'renamed', false); RETURN n; END $$");
+  const Statement shared = must_prepare("SELECT loud(:n::int)", 1, true);
+  std::vector<Rows> answers(30);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    tasks.spawn(collect(*database, shared, {std::to_string(i)}, answers[i]));
+  }
+  settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+  }
+  const Rows stream = fetch(must_prepare("SELECT loud(n) FROM generate_series(1, 3000) n", 2));
+  EXPECT_EQ(stream.rows.size(), 3000u);
+  EXPECT_EQ(database->counters().notices, 3030u);
+  (void)fetch(must_prepare("LISTEN news", 3));
+  Cluster::shared().psql("NOTIFY news, 'hello'");
+  EXPECT_TRUE(turn_until([&] { return database->counters().notifications == 1; }));
+  EXPECT_EQ(fetch(shared, {"5"}).rows, (std::vector<Row>{{"5"}}));
+}
+
+TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
+  Cluster::shared().psql("DROP TABLE IF EXISTS stale; CREATE TABLE stale (a int, b text); INSERT INTO stale VALUES (1, 'x')");
+  const Statement s = must_prepare("SELECT * FROM stale WHERE a = :a", 1, true);
+  EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
+  // Same columns, other plan: nobody notices.
+  Cluster::shared().psql("ALTER TABLE stale ADD COLUMN c int; ALTER TABLE stale DROP COLUMN c");
+  EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
+  // Somebody has discarded the session's statements.
+  (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
+  EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
+  EXPECT_GE(database->counters().reprepared, 1u);
+  // Other columns: what JSON makes of them was decided at the start. An error, and again one for everybody who asks.
+  Cluster::shared().psql("ALTER TABLE stale ALTER COLUMN a TYPE text");
+  std::vector<Rows> answers(5);
+  for (Rows& answer : answers) tasks.spawn(collect(*database, s, {"1"}, answer));
+  settle();
+  for (const Rows& answer : answers) {
+    ASSERT_TRUE(answer.error);
+    EXPECT_EQ(answer.error->failure, Failure::statement);
+  }
+  Cluster::shared().psql("ALTER TABLE stale ALTER COLUMN a TYPE int USING a::int");
+  EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
+}
+
+TEST_F(PostgresTest, AStatementThatCannotBeParsedAnyMoreRecoversWhenItCan) {
+  Cluster::shared().psql("DROP TABLE IF EXISTS gone; CREATE TABLE gone (a int); INSERT INTO gone VALUES (1)");
+  const Statement s = must_prepare("SELECT a FROM gone", 1, true);
+  Cluster::shared().psql("DROP TABLE gone");
+  std::vector<Rows> answers(5);
+  for (Rows& answer : answers) tasks.spawn(collect(*database, s, {}, answer));
+  settle();
+  for (const Rows& answer : answers) {
+    ASSERT_TRUE(answer.error);
+    EXPECT_EQ(answer.error->sqlstate, "42P01");
+  }
+  Cluster::shared().psql("CREATE TABLE gone (a int); INSERT INTO gone VALUES (2)");
+  EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"2"}}));
+}
+
+TEST_F(PostgresTest, SessionsAreReadOnlyAndOpenTransactionsEndTheConnection) {
+  Cluster::shared().psql("DROP TABLE IF EXISTS guarded; CREATE TABLE guarded (a int)");
+  const Rows refused = fetch(must_prepare("INSERT INTO guarded VALUES (1)", 1));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->sqlstate, "25006");
+  const Statement begin = must_prepare("BEGIN", 2, true);
+  (void)fetch(begin);
+  EXPECT_TRUE(turn_until([&] { return database->counters().lost == 1; }));
+  EXPECT_EQ(fetch(must_prepare("SELECT 1", 3, true)).rows, (std::vector<Row>{{"1"}}));
+}
+
+TEST_F(PostgresTest, AuthenticatesByEveryMethodThatIsAllowed) {
+  const auto try_url = [&](const std::string& url, bool cleartext = false) {
+    auto chosen = options_from_url(url);
+    EXPECT_TRUE(chosen) << chosen.error();
+    chosen->allow_cleartext_password = cleartext;
+    open(*chosen);
+    const auto statement = prepare("SELECT current_user");
+    return statement ? *fetch(*statement).rows.at(0).at(0) : statement.error().sqlstate;
+  };
+  const Cluster& cluster = Cluster::shared();
+  EXPECT_EQ(try_url(cluster.tcp_url("postgres", "")), "postgres");
+  EXPECT_EQ(try_url(cluster.tcp_url("md5_user", "secret m")), "md5_user");
+  EXPECT_EQ(try_url(cluster.tcp_url("scram_user", "secret s")), "scram_user");
+  EXPECT_EQ(try_url(cluster.tcp_url("clear_user", "secret c"), true), "clear_user");
+  EXPECT_EQ(try_url(cluster.tcp_url("md5_user", "wrong")), "28P01");
+  EXPECT_EQ(try_url(cluster.tcp_url("scram_user", "wrong")), "28P01");
+  EXPECT_EQ(try_url(cluster.tcp_url("clear_user", "secret c")), "28000");
+  EXPECT_EQ(try_url("postgres://postgres@/nowhere?host=" + cluster.directory() + "&port=" + std::to_string(cluster.port())),
+            "3D000");
+}
+
+TEST_F(PostgresTest, AWrongPasswordIsToldAtOnce) {
+  auto chosen = options_from_url(Cluster::shared().tcp_url("scram_user", "wrong"));
+  chosen->wait_ms = 10'000;
+  open(*chosen);
+  const Instant before = reactor->now();
+  const auto refused = prepare("SELECT 1");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().failure, Failure::unavailable);
+  EXPECT_LT(reactor->now() - before, 2s);
+}
+
+TEST_F(PostgresTest, RequestsWaitForAConnectionAndFailWhenNoneCanBeHad) {
+  Options chosen = options();
+  chosen.pool_size = 2;
+  chosen.wait_ms = 150;
+  chosen.wait_limit = 3;
+  open(chosen);
+  const Statement s = must_prepare("SELECT n, repeat('y', 1000) FROM generate_series(1, 50000) n", 1);
+  // With two connections, one stream at a time: the other connection is for short requests.
+  std::unique_ptr<Cursor> cursor;
+  tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+    auto made = co_await db.query(statement, {}, {});
+    if (made) into = std::move(*made);
+  }(*database, s, cursor));
+  settle();
+  ASSERT_TRUE(cursor);
+  const Instant before = reactor->now();
+  std::vector<Rows> waiting(5);
+  for (Rows& rows : waiting) tasks.spawn(collect(*database, s, {}, rows));
+  EXPECT_EQ(tasks.size(), 3u) << "beyond the limit the answer comes at once";
+  const Rows quick = fetch(must_prepare("SELECT 1", 2, true));
+  EXPECT_EQ(quick.rows, (std::vector<Row>{{"1"}}));
+  settle();
+  EXPECT_GE(reactor->now() - before, 150ms);
+  for (const Rows& rows : waiting) {
+    ASSERT_TRUE(rows.error);
+    EXPECT_EQ(rows.error->failure, Failure::unavailable);
+  }
+  // Those who wait get the connection when it is free.
+  Rows next;
+  tasks.spawn(collect(*database, s, {}, next));
+  turn_for(20ms);
+  cursor.reset();
+  settle();
+  EXPECT_FALSE(next.error);
+  EXPECT_EQ(next.rows.size(), 50'000u);
+}
+
+TEST_F(PostgresTest, OneConnectionServesStreamsAndShortRequestsInTurn) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  chosen.wait_ms = 10'000;
+  open(chosen);
+  const Statement stream = must_prepare("SELECT n FROM generate_series(1, 20000) n", 1);
+  const Statement object = must_prepare("SELECT :k::int", 2, true);
+  std::vector<Rows> streams(10);
+  std::vector<Rows> objects(100);
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 10 == 0) tasks.spawn(collect(*database, stream, {}, streams[i / 10]));
+    tasks.spawn(collect(*database, object, {std::to_string(i)}, objects[i]));
+  }
+  settle();
+  for (const Rows& rows : streams) {
+    EXPECT_FALSE(rows.error);
+    EXPECT_EQ(rows.rows.size(), 20'000u);
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(objects[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
+TEST_F(PostgresTest, WithoutPreparedStatementsEverythingRunsAlone) {
+  Options chosen = options();
+  chosen.prepared = false;
+  open(chosen);
+  const Statement s = must_prepare("SELECT :k::int, count(*) FROM pg_prepared_statements", 1, true);
+  std::vector<Rows> answers(50);
+  for (std::size_t i = 0; i < answers.size(); ++i) tasks.spawn(collect(*database, s, {std::to_string(i)}, answers[i]));
+  settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].rows, (std::vector<Row>{{std::to_string(i), "0"}}));
+  }
+  EXPECT_EQ(database->counters().shared_requests, 0u);
+  std::optional<Result<void>> pong;
+  run([](Database& db, Instant deadline, std::optional<Result<void>>& into) -> Task<void> {
+    into = co_await db.ping(deadline);
+  }(*database, reactor->now() + 1s, pong));
+  EXPECT_TRUE(*pong);
+}
+
+TEST_F(PostgresTest, IdleConnectionsAreClosedButOne) {
+  Options chosen = options();
+  chosen.idle_ms = 1000;
+  open(chosen);
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, 20000) n", 1);
+  std::vector<Rows> answers(5);
+  for (Rows& rows : answers) tasks.spawn(collect(*database, s, {}, rows));
+  settle();
+  EXPECT_GT(database->open_connections(), 1u);
+  EXPECT_TRUE(turn_until([&] { return database->open_connections() == 1; }));
+  turn_for(1500ms);
+  EXPECT_EQ(database->open_connections(), 1u);
+}
+
+TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
+  Cluster& cluster = Cluster::shared();
+  const auto ping = [&](Duration patience) {
+    std::optional<Result<void>> pong;
+    run([](Database& db, Instant deadline, std::optional<Result<void>>& into) -> Task<void> {
+      into = co_await db.ping(deadline);
+    }(*database, reactor->now() + patience, pong));
+    return *pong;
+  };
+  Options chosen = options();
+  chosen.wait_ms = 300;
+  open(chosen);
+  EXPECT_TRUE(ping(2s));
+  const Statement object = must_prepare("SELECT :k::int", 1, true);
+  const Statement stream = must_prepare("SELECT generate_series(1, 1000000000), repeat('z', 100)", 2);
+  EXPECT_EQ(fetch(object, {"1"}).rows, (std::vector<Row>{{"1"}}));
+  std::unique_ptr<Cursor> cursor;
+  tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+    auto made = co_await db.query(statement, {}, {});
+    if (made) into = std::move(*made);
+  }(*database, stream, cursor));
+  settle();
+  ASSERT_TRUE(cursor);
+
+  cluster.stop();
+  // The stream ends with an error, and not as if it were complete.
+  std::optional<Error> error;
+  run([](Cursor& from, std::optional<Error>& into) -> Task<void> {
+    for (;;) {
+      auto block = co_await from.next();
+      if (!block) {
+        into = block.error();
+        co_return;
+      }
+      if (block->last) co_return;
+    }
+  }(*cursor, error));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->failure, Failure::lost);
+  cursor.reset();
+  EXPECT_TRUE(turn_until([&] { return database->open_connections() == 0; })) << "an idle connection sees the end";
+  const Rows meanwhile = fetch(object, {"1"});
+  ASSERT_TRUE(meanwhile.error);
+  EXPECT_EQ(meanwhile.error->failure, Failure::unavailable);
+  EXPECT_FALSE(ping(100ms));
+
+  cluster.start();
+  EXPECT_TRUE(turn_until([&] { return database->open_connections() == 1; }));
+  EXPECT_EQ(fetch(object, {"2"}).rows, (std::vector<Row>{{"2"}}));
+  EXPECT_TRUE(ping(2s));
+}
+
+// Under load: every request is answered, rightly or with an error; nothing hangs, nobody gets another one's row.
+TEST_F(PostgresTest, ACrashUnderLoadCrossesNoAnswers) {
+  Options chosen = options();
+  chosen.wait_ms = 5000;
+  open(chosen);
+  const Statement object = must_prepare("SELECT :k::int, repeat(:k::text, 30)", 1, true);
+  struct Tally {
+    std::size_t right = 0, wrong = 0, failed = 0;
+    bool stop = false;
+  } tally;
+  for (int client = 0; client < 32; ++client) {
+    tasks.spawn([](PostgresTest& test, const Statement& statement, int number, Tally& counts) -> Task<void> {
+      for (int i = 0; !counts.stop; ++i) {
+        Rows rows;
+        const std::string key = std::to_string(number * 1'000'000 + i);
+        co_await collect(*test.database, statement, {key}, rows);
+        if (rows.error) {
+          EXPECT_EQ(rows.error->failure, Failure::unavailable) << rows.error->message;
+          ++counts.failed;
+        } else {
+          std::string expected;
+          for (int n = 0; n < 30; ++n) expected += key;
+          ++(rows.rows == std::vector<Row>{{key, expected}} ? counts.right : counts.wrong);
+        }
+      }
+    }(*this, object, client, tally));
+  }
+  turn_for(100ms);
+  const std::size_t before = tally.right;
+  Cluster::shared().kill();
+  turn_for(100ms);
+  Cluster::shared().start();
+  EXPECT_TRUE(turn_until([&] { return tally.right > before + 1000; }));
+  tally.stop = true;
+  settle();
+  EXPECT_EQ(tally.wrong, 0u);
+  EXPECT_GT(database->counters().retries, 0u);
+}
+
+TEST_F(PostgresTest, ATerminatedBackendIsReplaced) {
+  const Statement s = must_prepare("SELECT pg_backend_pid()", 1, true);
+  const std::string pid = *fetch(s).rows.at(0).at(0);
+  Cluster::shared().psql("SELECT pg_terminate_backend(" + pid + ")");
+  const Rows rows = fetch(s);
+  ASSERT_FALSE(rows.error) << rows.error->message;
+  EXPECT_NE(rows.rows.at(0).at(0), pid);
+}
+
+TEST_F(PostgresTest, NobodyListens) {
+  Cluster::shared();
+  auto chosen = options_from_url("postgres://postgres@127.0.0.1:1/postgres");
+  chosen->wait_ms = 200;
+  open(*chosen);
+  const auto refused = prepare("SELECT 1");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().failure, Failure::unavailable);
+  EXPECT_NE(refused.error().message.find("127.0.0.1:1"), std::string::npos) << refused.error().message;
+}
+
+}  // namespace
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/address.h"
+
+namespace sluice::sql::postgres {
+
+// How one core speaks with one PostgreSQL server. All that is a time is in milliseconds.
+struct Options {
+  // Where; in the order in which they are tried. From the URL: see url.h.
+  std::vector<core::Address> addresses;
+
+  // Who, and to which database.
+  std::string user;
+  std::string password;
+  std::string database;
+  std::string application_name = "sluice";  // as pg_stat_activity shows it
+
+  // Send the password as it is, if the server asks for that. There is no TLS yet that would hide it.
+  bool allow_cleartext_password = false;
+
+  // Connections of this core, at most; they are opened as they are needed.  1 ... 1000
+  std::size_t pool_size = 8;
+  // How long a request waits for a connection before it fails as unavailable.  0 ... 600000
+  std::uint32_t wait_ms = 2000;
+  // Requests that may wait for a connection at the same time; the next one fails at once.  0 ... 1000000
+  std::size_t wait_limit = 1024;
+  // How long a connection may take from the first packet to ready.  1 ... 600000
+  std::uint32_t connect_timeout_ms = 5000;
+  // How long the server may work before the first row, and between rows that are asked for; 0: without limit.
+  std::uint32_t statement_timeout_ms = 30'000;
+  // Connections beyond the first that nobody has used for so long are closed; 0: never.
+  std::uint32_t idle_ms = 60'000;
+
+  // Named prepared statements, kept per connection, and requests that share one. False for PgBouncer in transaction
+  // mode: then every statement is parsed anew, has a connection for itself, and no session setting is relied on.
+  bool prepared = true;
+  // Sessions begin with default_transaction_read_only. Without it a request is never sent a second time.
+  bool read_only = true;
+  // Requests in flight on one shared connection before the next one is taken.  1 ... 4096
+  std::size_t pipeline = 64;
+
+  // The largest row, in bytes on the wire; a larger one ends its request.  1024 ... 1 GiB
+  std::size_t max_row_bytes = std::size_t{1} << 30;
+};
+
+}  // namespace sluice::sql::postgres

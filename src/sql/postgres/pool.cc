@@ -1,0 +1,281 @@
+#include "sql/postgres/pool.h"
+
+#include <algorithm>
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr Duration first_backoff = 50ms;
+constexpr Duration longest_backoff = 5s;
+constexpr Duration cancel_patience = 2s;
+constexpr std::uint16_t most_small_results = 1024;
+
+}  // namespace
+
+Pool::Pool(core::Reactor& reactor, Options options)
+    : reactor_(reactor),
+      options_(std::move(options)),
+      random_(static_cast<std::uint64_t>(reactor.wall_clock_ns()) | 1),
+      retry_timer_(&Pool::on_retry, *this),
+      serve_hook_(&Pool::on_turn_end, *this) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(options_.pool_size, 1); ++i) {
+    connections_.push_back(std::make_unique<Connection>(*this, i));
+  }
+  serve_soon();  // opens the first connection
+}
+
+Pool::~Pool() {
+  SLUICE_ASSERT(waiting_ == 0);
+  tasks_.cancel();
+}
+
+std::size_t Pool::open_connections() const {
+  return static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), [](const auto& connection) {
+    return connection->state() == Connection::State::ready;
+  }));
+}
+
+Error Pool::unavailable() const {
+  if (open_connections() != 0) return {Failure::unavailable, {}, "every connection is busy", 0};
+  Error error = last_failure_;
+  error.failure = Failure::unavailable;
+  if (error.message.empty()) error.message = "no connection to the server yet";
+  return error;
+}
+
+void Pool::admit(Query& query) {
+  Queue& queue = queue_of(query);
+  if (queue.first == nullptr && place(query)) return;
+  if (waiting_ >= options_.wait_limit) {
+    ++counters_.unavailable;
+    query.set_failure({Failure::unavailable, {}, "too many requests wait for a connection", 0});
+    return;
+  }
+  query.stage_ = Query::Stage::queued;
+  query.next_ = nullptr;
+  query.previous_ = queue.last;
+  (queue.last != nullptr ? queue.last->next_ : queue.first) = &query;
+  queue.last = &query;
+  ++waiting_;
+  reactor_.timers().schedule(query.timer_, std::min(query.wait_until_, query.first_deadline_));
+}
+
+void Pool::leave_queue(Query& query) {
+  Queue& queue = queue_of(query);
+  (query.previous_ != nullptr ? query.previous_->next_ : queue.first) = query.next_;
+  (query.next_ != nullptr ? query.next_->previous_ : queue.last) = query.previous_;
+  query.next_ = query.previous_ = nullptr;
+  --waiting_;
+}
+
+bool Pool::place(Query& query) {
+  switch (query.use_) {
+    case Query::Use::shared: return place_shared(query);
+    case Query::Use::exclusive: return place_exclusive(query);
+    case Query::Use::conversation: return place_conversation(query);
+  }
+  return false;
+}
+
+// The server pays one send for each ReadyForQuery, but wakes up once for all that has gathered: as many requests as
+// possible on as few connections as possible is the fastest.
+bool Pool::place_shared(Query& query) {
+  if (connections_.size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
+  for (const auto& connection : connections_) {
+    if (!connection->can_share(options_.pipeline)) continue;
+    query.place(*connection);
+    return true;
+  }
+  for (const auto& connection : connections_) {
+    if (!connection->idle()) continue;
+    query.place(*connection);
+    return true;
+  }
+  open_more(Connection::Role::shared);
+  return false;
+}
+
+// Streams may last as long as their clients like; where there is more than one connection, one is kept for short requests.
+bool Pool::place_exclusive(Query& query) {
+  const bool shares = options_.prepared && options_.read_only;
+  std::size_t leased = 0;
+  std::size_t shared = 0;
+  Connection* idle = nullptr;
+  Connection* idle_shared = nullptr;
+  for (const auto& connection : connections_) {
+    leased += connection->leased() ? 1 : 0;
+    if (connection->state() == Connection::State::ready && connection->role() == Connection::Role::shared) {
+      ++shared;
+      if (connection->idle()) idle_shared = connection.get();
+    } else if (idle == nullptr && connection->idle()) {
+      idle = connection.get();
+    }
+  }
+  if (shares && connections_.size() > 1 && leased >= connections_.size() - 1) return false;
+  if (idle == nullptr && idle_shared != nullptr) {
+    // The last shared connection stays what it is, unless there can be no other.
+    const bool opening = std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
+      return connection->state() == Connection::State::opening;
+    });
+    if (!shares || shared > 1 || (!can_grow() && !opening)) idle = idle_shared;
+  }
+  if (idle == nullptr) {
+    open_more(Connection::Role::exclusive);
+    return false;
+  }
+  query.place(*idle);
+  return true;
+}
+
+bool Pool::place_conversation(Query& query) {
+  for (const auto& connection : connections_) {
+    if (!connection->idle()) continue;
+    query.place(*connection);
+    return true;
+  }
+  open_more(Connection::Role::shared);
+  return false;
+}
+
+void Pool::serve(Queue& queue) {
+  while (Query* const query = queue.first) {
+    if (!place(*query)) return;
+    leave_queue(*query);
+    if (query->use_ != Query::Use::shared) query->wake();
+  }
+}
+
+void Pool::serve() {
+  if (exclusive_turn_) {
+    serve(exclusive_waiting_);
+    serve(shared_waiting_);
+  } else {
+    serve(shared_waiting_);
+    serve(exclusive_waiting_);
+  }
+  if (connections_.size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
+  if (open_connections() == 0) open_more(Connection::Role::shared);
+}
+
+bool Pool::can_grow() const {
+  bool has_room = false;
+  for (const auto& connection : connections_) {
+    // One at a time: a server that refuses is asked once, not by all.
+    if (connection->state() == Connection::State::opening) return false;
+    has_room |= connection->state() == Connection::State::off;
+  }
+  return has_room && reactor_.now() >= retry_at_;
+}
+
+void Pool::open_more(Connection::Role role) {
+  if (!can_grow()) {
+    if (reactor_.now() < retry_at_ && !retry_timer_.armed()) reactor_.timers().schedule(retry_timer_, retry_at_);
+    return;
+  }
+  for (const auto& connection : connections_) {
+    if (connection->state() != Connection::State::off) continue;
+    tasks_.spawn(connection->run(role));
+    return;
+  }
+}
+
+void Pool::opened() {
+  ++counters_.opened;
+  last_failure_ = {};
+  serve_soon();
+}
+
+void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) {
+  last_failure_ = why;
+  ++(was_ready ? counters_.lost : counters_.open_failures);
+  if (was_ready && lifetime >= 1s) {
+    failures_ = 0;
+    retry_at_ = reactor_.now();
+  } else {
+    // 50 ms, 100 ms, ... 5 s, less up to half of it, so that many cores and many machines don't come back as one.
+    const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    const Duration delay = most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
+    ++failures_;
+    retry_at_ = reactor_.now() + delay;
+    reactor_.timers().schedule(retry_timer_, retry_at_);
+  }
+  if (configuration && open_connections() == 0) {
+    // A wrong password stays wrong: nobody has to wait to hear of it.
+    for (Queue* queue : {&shared_waiting_, &exclusive_waiting_}) {
+      while (Query* const query = queue->first) {
+        leave_queue(*query);
+        ++counters_.unavailable;
+        query->set_failure(unavailable());
+        query->wake();
+      }
+    }
+  }
+  serve_soon();
+}
+
+void Pool::cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key) {
+  ++counters_.cancels;
+  tasks_.spawn(send_cancel(connection, life, address, key));
+}
+
+// The server closes the connection when it has sent its signal: a query that is sent after that is not hit.
+core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key) {
+  const Instant deadline = reactor_.now() + cancel_patience;
+  {
+    net::Stream stream(reactor_);
+    if (co_await stream.connect(address, deadline)) {
+      Buffer bytes;
+      write_cancel(bytes, key);
+      iovec part{bytes.data(), bytes.size()};
+      if (co_await stream.write({&part, 1}, cancel_patience)) {
+        Buffer nothing;
+        while (true) {
+          const auto got = co_await stream.read(nothing, 256, deadline);
+          if (!got || *got == 0) break;
+          nothing.clear();
+        }
+      }
+    }
+  }
+  connection.cancel_finished(life);
+}
+
+Pool::Habit& Pool::habit(const Statement& statement) {
+  if (statement.id >= habits_.size()) habits_.resize(statement.id + 1);
+  Habit& habit = habits_[statement.id];
+  if (!habit.known) {
+    habit.known = true;
+    habit.exclusive = !statement.one_row;
+  }
+  return habit;
+}
+
+bool Pool::prefers_exclusive(const Statement& statement) {
+  if (!options_.prepared || !options_.read_only) return true;
+  return statement.id != unnamed_statement && habit(statement).exclusive;
+}
+
+void Pool::was_small(const Statement& statement) {
+  Habit& known = habit(statement);
+  if (++known.small_results < known.enough) return;
+  known.small_results = 0;
+  known.exclusive = false;
+}
+
+void Pool::was_large(const Statement& statement, bool overflowed) {
+  if (statement.id == unnamed_statement) return;
+  Habit& known = habit(statement);
+  known.small_results = 0;
+  if (!overflowed) return;
+  known.exclusive = true;
+  known.enough = std::min<std::uint16_t>(most_small_results, static_cast<std::uint16_t>(known.enough * 2));
+}
+
+void Pool::on_retry(core::Timer& timer) noexcept { static_cast<Retry&>(timer).owner.serve(); }
+
+void Pool::on_turn_end(core::TurnHook& hook) noexcept { static_cast<Hook&>(hook).owner.serve(); }
+
+}  // namespace sluice::sql::postgres

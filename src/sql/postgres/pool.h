@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/reactor.h"
+#include "core/task.h"
+#include "sql/database.h"
+#include "sql/postgres/connection.h"
+#include "sql/postgres/options.h"
+#include "sql/postgres/query.h"
+
+namespace sluice::sql::postgres {
+
+// What has happened since the start; plain counters of one core.
+struct Counters {
+  std::uint64_t shared_requests = 0;
+  std::uint64_t exclusive_requests = 0;
+  std::uint64_t overflows = 0;    // shared answers that were too large, and were asked for again
+  std::uint64_t retries = 0;      // requests repeated after their connection was lost
+  std::uint64_t reprepared = 0;   // requests repeated because the server had given up their plan
+  std::uint64_t opened = 0;       // connections
+  std::uint64_t open_failures = 0;
+  std::uint64_t lost = 0;         // connections that ended by themselves
+  std::uint64_t cancels = 0;
+  std::uint64_t notices = 0;
+  std::uint64_t notifications = 0;
+  std::uint64_t unavailable = 0;  // requests that got no connection
+};
+
+// The connections of one core, and who waits for one.
+class Pool {
+ public:
+  Pool(core::Reactor& reactor, Options options);
+  Pool(const Pool&) = delete;
+  ~Pool();
+
+  [[nodiscard]] core::Reactor& reactor() { return reactor_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] std::size_t open_connections() const;
+
+  // Gives the query a connection, or puts it in the queue, or fails it.
+  void admit(Query& query);
+  void leave_queue(Query& query);
+  // Connections have become free, or there are fewer.
+  void serve_soon() { reactor_.at_turn_end(serve_hook_); }
+  // Why there is no connection.
+  [[nodiscard]] Error unavailable() const;
+  [[nodiscard]] bool somebody_waits() const { return waiting_ != 0; }
+
+  // From connections.
+  void opened();
+  // `configuration`: trying again will not help.
+  void closed(bool was_ready, Duration lifetime, bool configuration, const Error& why);
+  void cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key);
+
+  // Whether a statement's next request is worth a connection for itself; learns from how large its results are.
+  [[nodiscard]] bool prefers_exclusive(const Statement& statement);
+  void was_small(const Statement& statement);
+  void was_large(const Statement& statement, bool overflowed);
+
+ private:
+  struct Queue {
+    Query* first = nullptr;
+    Query* last = nullptr;
+  };
+  struct Habit {
+    bool known = false;
+    bool exclusive = true;
+    std::uint16_t small_results = 0;  // in a row
+    std::uint16_t enough = 8;         // small results until the statement is shared
+  };
+  struct Retry : core::Timer {
+    Retry(Callback fire, Pool& owner) : Timer(fire), owner(owner) {}
+    Pool& owner;
+  };
+  struct Hook : core::TurnHook {
+    Hook(Callback run, Pool& owner) : TurnHook(run), owner(owner) {}
+    Pool& owner;
+  };
+
+  [[nodiscard]] bool place(Query& query);
+  [[nodiscard]] bool place_shared(Query& query);
+  [[nodiscard]] bool place_exclusive(Query& query);
+  [[nodiscard]] bool place_conversation(Query& query);
+  [[nodiscard]] Queue& queue_of(const Query& query) {
+    return query.use_ == Query::Use::exclusive ? exclusive_waiting_ : shared_waiting_;
+  }
+  void serve(Queue& queue);
+  void serve();
+  void open_more(Connection::Role role);
+  [[nodiscard]] bool can_grow() const;
+  [[nodiscard]] Habit& habit(const Statement& statement);
+  [[nodiscard]] core::Task<void> send_cancel(Connection& connection, std::uint64_t life, core::Address address,
+                                             BackendKey key);
+  static void on_retry(core::Timer& timer) noexcept;
+  static void on_turn_end(core::TurnHook& hook) noexcept;
+
+  core::Reactor& reactor_;
+  const Options options_;
+  Counters counters_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  Queue shared_waiting_;
+  Queue exclusive_waiting_;
+  std::size_t waiting_ = 0;
+  bool exclusive_turn_ = true;  // with a single connection, shared and exclusive requests take turns
+  std::uint32_t failures_ = 0;  // openings in a row
+  Instant retry_at_{};
+  Error last_failure_;
+  std::uint64_t random_;
+  std::vector<Habit> habits_;  // by Statement::id
+  Retry retry_timer_;
+  Hook serve_hook_;
+  core::TaskGroup tasks_;
+};
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,364 @@
+#include "sql/postgres/query.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sql/postgres/pool.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::size_t small_bytes = 64 << 10;  // a result up to this is worth keeping whole
+
+}  // namespace
+
+Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options,
+             Use use)
+    : pool_(pool),
+      statement_(&statement),
+      use_(use),
+      started_(pool.reactor().now()),
+      wait_until_(started_ + std::chrono::milliseconds(pool.options().wait_ms)),
+      first_deadline_(options.deadline),
+      timer_(&Query::on_deadline, *this),
+      release_(&Query::on_turn_end, *this) {
+  if (pool.options().statement_timeout_ms != 0) {
+    first_deadline_ = std::min(first_deadline_, started_ + std::chrono::milliseconds(pool.options().wait_ms) +
+                                                    std::chrono::milliseconds(pool.options().statement_timeout_ms));
+  }
+  patience_ = first_deadline_ == never ? Duration::max() : std::max<Duration>(first_deadline_ - started_, 1ms);
+  has_deadline_ = options.deadline != never;
+
+  for (const Argument& argument : arguments) parameters_size_ += 4 + (argument.text ? argument.text->size() : 0);
+  char* at = parameters_.data();
+  if (parameters_size_ > parameters_.size()) {
+    large_parameters_ = std::make_unique_for_overwrite<char[]>(parameters_size_);
+    at = large_parameters_.get();
+  }
+  for (const Argument& argument : arguments) at = put_parameter(at, argument.text);
+}
+
+Query::Query(Pool& pool, Instant deadline)
+    : pool_(pool),
+      use_(Use::conversation),
+      started_(pool.reactor().now()),
+      wait_until_(started_ + std::chrono::milliseconds(pool.options().wait_ms)),
+      first_deadline_(deadline),
+      timer_(&Query::on_deadline, *this),
+      release_(&Query::on_turn_end, *this) {
+  patience_ = deadline == never ? Duration::max() : std::max<Duration>(deadline - started_, 1ms);
+  has_deadline_ = true;
+}
+
+Query::~Query() {
+  if (stage_ == Stage::queued) pool_.leave_queue(*this);
+  leave_connection();
+}
+
+void Query::leave_connection() {
+  Connection* const connection = std::exchange(connection_, nullptr);
+  if (connection == nullptr) return;
+  if (stage_ == Stage::in_flight) {
+    connection->forget(*this);
+  } else if (stage_ == Stage::answered) {
+    connection->taken();
+  } else {
+    connection->release(*this);
+  }
+}
+
+void Query::place(Connection& connection) {
+  connection_ = &connection;
+  placed_at_ = pool_.reactor().now();
+  pool_.reactor().timers().cancel(timer_);
+  if (use_ == Use::shared) {
+    stage_ = Stage::in_flight;
+    ++pool_.counters().shared_requests;
+    connection.send_shared(*this);
+    if (has_deadline_) pool_.reactor().timers().schedule(timer_, first_deadline_);
+    return;
+  }
+  stage_ = Stage::placed;
+  connection.lease(*this, use_ == Use::exclusive);
+  if (use_ == Use::exclusive) {
+    ++pool_.counters().exclusive_requests;
+    connection.send_exclusive(*this);
+  }
+}
+
+bool Query::advance() {
+  for (;;) {
+    switch (stage_) {
+      case Stage::fresh: pool_.admit(*this); break;
+      case Stage::queued:
+      case Stage::in_flight: return false;
+      case Stage::placed:
+        if (use_ == Use::conversation || piece_ready_) return true;
+        if (!scan(true)) return false;
+        break;
+      case Stage::answered:
+      case Stage::failed:
+      case Stage::finished: return true;
+    }
+  }
+}
+
+void Query::set_failure(Error error) {
+  leave_connection();
+  pool_.reactor().timers().cancel(timer_);
+  stage_ = Stage::failed;
+  error_ = std::move(error);
+}
+
+Error Query::error_of(const ServerError& error) const {
+  Error result{Failure::statement, error.sqlstate, error.message, error.position};
+  const std::string_view state = error.sqlstate;
+  const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
+  if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
+    result.failure = Failure::bad_argument;
+  } else if (state == "57014") {
+    // The server says the same of its own timeout and of an administrator's cancel.
+    const Instant now = pool_.reactor().now();
+    const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
+    const bool by_timeout = timeout != 0ms && now - placed_at_ >= timeout - 5ms;
+    if (by_timeout || now >= first_deadline_) result.failure = Failure::timed_out;
+  } else if (in_class("08") || in_class("53") || in_class("40") || state == "57P01" || state == "57P02" ||
+             state == "57P03") {
+    result.failure = Failure::unavailable;
+  }
+  return result;
+}
+
+// Starts over, once for each reason.
+bool Query::again(bool& used) {
+  if (used) return false;
+  used = true;
+  leave_connection();
+  stage_ = Stage::fresh;
+  return true;
+}
+
+void Query::answer(std::span<const Field> fields, std::size_t rows) {
+  pool_.reactor().timers().cancel(timer_);
+  stage_ = Stage::answered;
+  block_ = {statement_->columns, fields, rows, true};
+  wake();
+}
+
+// The block stands in the connection's buffer, which is about to be used again.
+void Query::keep() {
+  connection_ = nullptr;
+  std::size_t size = 0;
+  for (const Field& field : block_.fields) size += field.size;
+  kept_bytes_ = std::make_unique_for_overwrite<char[]>(size + 1);  // a value without bytes needs an address too
+  kept_fields_.assign(block_.fields.begin(), block_.fields.end());
+  char* at = kept_bytes_.get();
+  for (Field& field : kept_fields_) {
+    if (field.is_null()) continue;
+    if (field.size != 0) std::memcpy(at, field.data, field.size);
+    field.data = at;
+    at += field.size;
+  }
+  block_.fields = kept_fields_;
+}
+
+void Query::answer_failed(const ServerError& error) {
+  connection_ = nullptr;
+  set_failure(error_of(error));
+  wake();
+}
+
+void Query::answer_overflowed() {
+  connection_ = nullptr;
+  ++pool_.counters().overflows;
+  pool_.was_large(*statement_, true);
+  use_ = Use::exclusive;
+  stage_ = Stage::fresh;
+  wake();
+}
+
+void Query::answer_stale() {
+  connection_ = nullptr;
+  if (again(reprepared_)) {
+    ++pool_.counters().reprepared;
+  } else {
+    set_failure({Failure::statement, "0A000", "the statement's plan is stale again and again", 0});
+  }
+  wake();
+}
+
+void Query::answer_changed() {
+  connection_ = nullptr;
+  set_failure({Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
+  wake();
+}
+
+void Query::connection_lost(const Error& why) {
+  connection_ = nullptr;
+  const Options& options = pool_.options();
+  if (options.prepared && options.read_only && pool_.reactor().now() < wait_until_ && again(retried_)) {
+    ++pool_.counters().retries;
+  } else {
+    set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
+  }
+  wake();
+}
+
+// Takes what has arrived. True: a piece is ready, the query has failed, or it starts over (only `first`, while nothing
+// has been handed out).
+bool Query::scan(bool first) {
+  for (;;) {
+    switch (connection_->scan(piece_)) {
+      case Connection::Progress::need_more:
+        switch (connection_->receive()) {
+          case Connection::Received::bytes:
+          case Connection::Received::broken: continue;
+          case Connection::Received::nothing: break;
+        }
+        if (timed_out_) {
+          set_failure({Failure::timed_out, {}, "the server did not answer in time", 0});
+          return true;
+        }
+        wait_for_server();
+        return false;
+      case Connection::Progress::too_large:
+        set_failure({Failure::statement, {}, "a row is larger than max_row_bytes", 0});
+        return true;
+      case Connection::Progress::broken: {
+        const Error why = connection_->failure();
+        const Options& options = pool_.options();
+        if (first && options.prepared && options.read_only && pool_.reactor().now() < wait_until_ && again(retried_)) {
+          ++pool_.counters().retries;
+          return true;
+        }
+        set_failure({Failure::lost, why.sqlstate, why.message, 0});
+        return true;
+      }
+      case Connection::Progress::ready: break;
+    }
+    pool_.reactor().timers().cancel(timer_);
+    bytes_ += piece_.bytes;
+    rows_ += piece_.rows;
+    if (piece_.finished && piece_.rows == 0) {
+      if (piece_.stale && first && again(reprepared_)) {
+        ++pool_.counters().reprepared;
+        return true;
+      }
+      if (piece_.error || piece_.changed) {
+        fail_by_piece();
+        return true;
+      }
+    }
+    piece_ready_ = true;
+    return true;
+  }
+}
+
+void Query::fail_by_piece() {
+  const std::unique_ptr<ServerError> error = std::move(piece_.error);
+  if (error) {
+    set_failure(error_of(*error));
+  } else {
+    set_failure(
+        {Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
+  }
+}
+
+void Query::wait_for_server() {
+  const Instant now = pool_.reactor().now();
+  Instant until = first_deadline_;
+  if (streaming_) until = patience_ == Duration::max() ? never : now + patience_;
+  if (timer_.armed() && !streaming_) return;
+  pool_.reactor().timers().schedule(timer_, until);
+}
+
+Result<Block> Query::take_piece() {
+  if (stage_ == Stage::failed) return std::unexpected(std::move(error_));
+  piece_ready_ = false;
+  streaming_ = true;
+  if (piece_.finished && (piece_.error || piece_.changed)) {
+    // The rows before the error; the error at the next call.
+    if (piece_.rows != 0) return Block{statement_->columns, piece_.fields, std::exchange(piece_.rows, 0), false};
+    fail_by_piece();
+    return std::unexpected(std::move(error_));
+  }
+  const Block block{statement_->columns, piece_.fields, piece_.rows, piece_.finished};
+  if (piece_.finished) {
+    if (!statement_->one_row && statement_->id != unnamed_statement) {
+      if (bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
+        pool_.was_small(*statement_);
+      } else {
+        pool_.was_large(*statement_, false);
+      }
+    }
+    // Whoever still looks at the views does so before he suspends; the connection is free for others after that.
+    pool_.reactor().at_turn_end(release_);
+  }
+  return block;
+}
+
+core::Async<Result<Block>> Query::next() {
+  if (stage_ == Stage::answered) {
+    leave_connection();
+    stage_ = Stage::finished;
+    return Result<Block>(block_);
+  }
+  if (stage_ == Stage::failed) return Result<Block>(std::unexpected(std::move(error_)));
+  SLUICE_ASSERT(stage_ == Stage::placed);
+  const bool error_waits = piece_.finished && (piece_.error || piece_.changed);
+  if (piece_ready_ || error_waits || scan(false)) return take_piece();
+  return next_slow();
+}
+
+core::Task<Result<Block>> Query::next_slow() {
+  do {
+    co_await progress();
+  } while (!scan(false));
+  co_return take_piece();
+}
+
+core::Task<Result<Message>> Query::message() {
+  for (;;) {
+    Message message;
+    switch (connection_->next_message(message)) {
+      case Connection::Progress::ready: co_return message;
+      case Connection::Progress::need_more: break;
+      case Connection::Progress::too_large:
+      case Connection::Progress::broken: {
+        Error why = connection_->failure();
+        why.failure = Failure::lost;
+        co_return std::unexpected(std::move(why));
+      }
+    }
+    if (connection_->receive() != Connection::Received::nothing) continue;
+    if (timed_out_) co_return std::unexpected(Error{Failure::timed_out, {}, "the server did not answer in time", 0});
+    wait_for_server();
+    co_await progress();
+  }
+}
+
+void Query::on_deadline(core::Timer& timer) noexcept {
+  Query& self = static_cast<Deadline&>(timer).owner;
+  switch (self.stage_) {
+    case Stage::queued: {
+      self.pool_.leave_queue(self);
+      ++self.pool_.counters().unavailable;
+      self.set_failure(self.pool_.unavailable());
+      break;
+    }
+    case Stage::in_flight:
+      self.set_failure({Failure::timed_out, {}, "the server did not answer in time", 0});
+      break;
+    default: self.timed_out_ = true; break;
+  }
+  self.wake();
+}
+
+void Query::on_turn_end(core::TurnHook& hook) noexcept {
+  Query& self = static_cast<Hook&>(hook).owner;
+  if (self.stage_ != Stage::placed) return;
+  self.leave_connection();
+  self.stage_ = Stage::finished;
+}
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/reactor.h"
+#include "core/task.h"
+#include "sql/database.h"
+#include "sql/postgres/connection.h"
+
+namespace sluice::sql::postgres {
+
+class Pool;
+
+// Statement::id of statements that are parsed anew each time.
+inline constexpr std::uint32_t unnamed_statement = 0xffffffffU;
+
+// One statement on its way, from waiting for a connection to its last row; as a Cursor, its rows.
+class Query final : public sql::Cursor {
+ public:
+  enum class Use : std::uint8_t {
+    shared,        // on a connection with others; the whole answer at once
+    exclusive,     // a connection for itself; rows as they come
+    conversation,  // a short exchange of our own on any idle connection
+  };
+  enum class Stage : std::uint8_t {
+    fresh,
+    queued,     // waits for a connection
+    placed,     // has one
+    in_flight,  // shared: waits for its answer
+    answered,   // shared: the rows are there
+    failed,     // error() says why, unless it is to be tried again
+    finished,
+  };
+
+  // Copies the arguments. The statement must outlive the query.
+  Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options, Use use);
+  // A conversation.
+  explicit Query(Pool& pool, Instant deadline);
+  Query(const Query&) = delete;
+  ~Query() override;
+
+  [[nodiscard]] core::Async<Result<Block>> next() override;
+
+  // Gets a connection and the first of the answer: rows, the end, or an error.
+  //   while (!query.advance()) co_await query.progress();
+  struct Progress {
+    Query& query;
+    explicit Progress(Query& query) : query(query) {}
+    Progress(const Progress&) = delete;
+    ~Progress() { query.waiting_ = nullptr; }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> caller) noexcept { query.waiting_ = caller; }
+    void await_resume() const noexcept {}
+  };
+  [[nodiscard]] Progress progress() { return Progress(*this); }
+
+  // Does what can be done now. True: rows can be taken or error() is set; false: progress() first.
+  [[nodiscard]] bool advance();
+  [[nodiscard]] bool failed() const { return stage_ == Stage::failed; }
+  [[nodiscard]] Error& error() { return error_; }
+
+  // A conversation on a connection that advance() got.
+  [[nodiscard]] Connection& connection() { return *connection_; }
+  [[nodiscard]] core::Task<Result<Message>> message();
+
+ private:
+  friend class Connection;
+  friend class Pool;
+
+  struct Deadline : core::Timer {
+    Deadline(Callback fire, Query& owner) : Timer(fire), owner(owner) {}
+    Query& owner;
+  };
+  struct Hook : core::TurnHook {
+    Hook(Callback run, Query& owner) : TurnHook(run), owner(owner) {}
+    Query& owner;
+  };
+
+  // From the pool and the connection.
+  void place(Connection& connection);
+  void answer(std::span<const Field> fields, std::size_t rows);
+  void answer_failed(const ServerError& error);
+  void answer_overflowed();
+  void answer_stale();
+  void answer_changed();
+  void connection_lost(const Error& why);
+  void readable() { wake(); }
+  void keep();
+  void wake() {
+    if (waiting_) std::exchange(waiting_, nullptr).resume();
+  }
+
+  void set_failure(Error error);
+  [[nodiscard]] Error error_of(const ServerError& error) const;
+  [[nodiscard]] bool again(bool& used);
+  [[nodiscard]] bool scan(bool first);
+  void fail_by_piece();
+  void wait_for_server();
+  [[nodiscard]] Result<Block> take_piece();
+  [[nodiscard]] core::Task<Result<Block>> next_slow();
+  void leave_connection();
+  static void on_deadline(core::Timer& timer) noexcept;
+  static void on_turn_end(core::TurnHook& hook) noexcept;
+
+  [[nodiscard]] std::string_view parameters() const {
+    return {large_parameters_ ? large_parameters_.get() : parameters_.data(), parameters_size_};
+  }
+
+  Pool& pool_;
+  const Statement* statement_ = nullptr;
+  Use use_;
+  Stage stage_ = Stage::fresh;
+  bool retried_ = false;     // after a lost connection
+  bool reprepared_ = false;  // after a stale plan
+  bool streaming_ = false;   // the caller has taken rows
+  bool has_deadline_ = false;
+  bool timed_out_ = false;
+  bool piece_ready_ = false;
+  Connection* connection_ = nullptr;
+  std::coroutine_handle<> waiting_;
+
+  Instant started_;
+  Instant placed_at_{};
+  Instant wait_until_;         // for a connection
+  Instant first_deadline_;     // for the first of the answer
+  Duration patience_;          // for each later wait on the server
+  Deadline timer_;
+  Hook release_;
+
+  // The wait queue's.
+  Query* next_ = nullptr;
+  Query* previous_ = nullptr;
+
+  Block block_;
+  Connection::Piece piece_;
+  std::size_t bytes_ = 0;
+  std::size_t rows_ = 0;
+  std::unique_ptr<char[]> kept_bytes_;
+  std::vector<Field> kept_fields_;
+  Error error_;
+
+  std::size_t parameters_size_ = 0;
+  std::unique_ptr<char[]> large_parameters_;
+  std::array<char, 128> parameters_;
+};
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,241 @@
+#include "sql/postgres/url.h"
+
+#include <netdb.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <memory>
+
+namespace sluice::sql::postgres {
+namespace {
+
+using Failure = std::unexpected<std::string>;
+
+// Where Debian's PostgreSQL and libpq keep the socket.
+constexpr std::string_view default_socket_directory = "/var/run/postgresql";
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::expected<std::string, std::string> decode(std::string_view text, std::string_view what) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\0') return Failure("the " + std::string(what) + " contains a NUL byte");
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+    if (low < 0) return Failure("the " + std::string(what) + " has a '%' without two hexadecimal digits");
+    if (high == 0 && low == 0) return Failure("the " + std::string(what) + " contains a NUL byte");
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t most) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value > most) return std::nullopt;
+  return value;
+}
+
+std::string user_of_process() {
+  passwd entry{};
+  passwd* found = nullptr;
+  char strings[4096];
+  if (getpwuid_r(geteuid(), &entry, strings, sizeof strings, &found) != 0 || found == nullptr) return {};
+  return found->pw_name;
+}
+
+std::expected<void, std::string> set_port(Url& url, std::string_view text) {
+  const auto port = parse_number(text, 65535);
+  if (!port || *port == 0) return Failure("the port must be a number from 1 to 65535");
+  url.port = static_cast<std::uint16_t>(*port);
+  return {};
+}
+
+std::expected<void, std::string> set_host(Url& url, std::string host) {
+  if (host.find(',') != std::string::npos) return Failure("more than one host is not supported");
+  if (host.starts_with('@')) return Failure("sockets in the abstract namespace are not supported");
+  url.host = std::move(host);
+  return {};
+}
+
+// "prefer" and "allow" permit a connection in the clear, and so do we. What demands TLS must not be served without it.
+std::expected<void, std::string> check_ssl_mode(std::string_view mode) {
+  if (mode == "disable" || mode == "allow" || mode == "prefer") return {};
+  if (mode == "require" || mode == "verify-ca" || mode == "verify-full") {
+    return Failure("sslmode=" + std::string(mode) +
+                   " asks for TLS to PostgreSQL, which is not supported yet; use a unix socket, a private network with "
+                   "sslmode=disable, or a tunnel");
+  }
+  return Failure("sslmode must be disable, allow, prefer, require, verify-ca or verify-full");
+}
+
+std::expected<void, std::string> set_parameter(Url& url, std::string_view name, std::string value) {
+  if (name == "sslmode") return check_ssl_mode(value);
+  if (name == "host") return set_host(url, std::move(value));
+  if (name == "port") return set_port(url, value);
+  if (name == "user") {
+    url.user = std::move(value);
+  } else if (name == "password") {
+    url.password = std::move(value);
+  } else if (name == "dbname") {
+    url.database = std::move(value);
+  } else if (name == "application_name") {
+    url.application_name = std::move(value);
+  } else if (name == "connect_timeout") {
+    const auto seconds = parse_number(value, 600);
+    if (!seconds) return Failure("connect_timeout must be a number of seconds from 0 to 600");
+    if (*seconds != 0) url.connect_timeout_ms = *seconds * 1000;
+  } else {
+    return Failure("unknown parameter \"" + std::string(name) +
+                   "\"; there are sslmode, host, port, user, password, dbname, application_name and connect_timeout");
+  }
+  return {};
+}
+
+std::expected<void, std::string> parse_authority(Url& url, std::string_view authority) {
+  if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
+    const std::string_view user_info = authority.substr(0, at);
+    authority.remove_prefix(at + 1);
+    const std::size_t colon = user_info.find(':');
+    auto user = decode(user_info.substr(0, colon), "user");
+    if (!user) return Failure(user.error());
+    url.user = std::move(*user);
+    if (colon != std::string_view::npos) {
+      auto password = decode(user_info.substr(colon + 1), "password");
+      if (!password) return Failure(password.error());
+      url.password = std::move(*password);
+    }
+  }
+  std::string_view host = authority;
+  std::string_view port;
+  bool has_port = false;
+  if (authority.starts_with('[')) {
+    const std::size_t end = authority.find(']');
+    if (end == std::string_view::npos) return Failure("the IPv6 address has no ']'");
+    host = authority.substr(1, end - 1);
+    if (!core::Address::from_ip(host, 1) || host.find(':') == std::string_view::npos) {
+      return Failure("what stands in brackets is not an IPv6 address");
+    }
+    const std::string_view rest = authority.substr(end + 1);
+    has_port = rest.starts_with(':');
+    if (!rest.empty() && !has_port) return Failure("after ']' only a port may follow");
+    if (has_port) port = rest.substr(1);
+  } else if (const std::size_t colon = authority.find(':'); colon != std::string_view::npos) {
+    host = authority.substr(0, colon);
+    port = authority.substr(colon + 1);
+    has_port = true;
+    if (port.find(':') != std::string_view::npos) return Failure("an IPv6 address must stand in brackets");
+  }
+  auto decoded = decode(host, "host");
+  if (!decoded) return Failure(decoded.error());
+  if (auto set = set_host(url, std::move(*decoded)); !set) return set;
+  // libpq allows "host:/database".
+  if (has_port && !port.empty()) return set_port(url, port);
+  return {};
+}
+
+}  // namespace
+
+std::expected<Url, std::string> parse_url(std::string_view text) {
+  Url url;
+  std::string_view rest = text;
+  if (rest.starts_with("postgres://")) {
+    rest.remove_prefix(11);
+  } else if (rest.starts_with("postgresql://")) {
+    rest.remove_prefix(13);
+  } else {
+    return Failure("the URL must begin with postgres:// or postgresql://");
+  }
+  std::string_view query;
+  if (const std::size_t mark = rest.find('?'); mark != std::string_view::npos) {
+    query = rest.substr(mark + 1);
+    rest = rest.substr(0, mark);
+  }
+  const std::size_t slash = rest.find('/');
+  if (auto parsed = parse_authority(url, rest.substr(0, slash)); !parsed) return Failure(parsed.error());
+  if (slash != std::string_view::npos) {
+    auto database = decode(rest.substr(slash + 1), "database");
+    if (!database) return Failure(database.error());
+    url.database = std::move(*database);
+  }
+  while (!query.empty()) {
+    const std::size_t end = query.find('&');
+    const std::string_view pair = query.substr(0, end);
+    query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) {
+      return Failure("the parameter \"" + std::string(pair) + "\" has no value");
+    }
+    auto name = decode(pair.substr(0, equals), "parameter");
+    if (!name) return Failure(name.error());
+    auto value = decode(pair.substr(equals + 1), "parameter");
+    if (!value) return Failure(value.error());
+    if (auto set = set_parameter(url, *name, std::move(*value)); !set) return Failure(set.error());
+  }
+  if (url.user.empty()) url.user = user_of_process();
+  if (url.user.empty()) return Failure("the URL names no user, and this process has none");
+  if (url.database.empty()) url.database = url.user;
+  if (url.host.empty()) url.host = default_socket_directory;
+  return url;
+}
+
+std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
+  std::vector<core::Address> addresses;
+  if (url.host.starts_with('/')) {
+    const std::string path = url.host + "/.s.PGSQL." + std::to_string(url.port);
+    const auto address = core::Address::from_path(path);
+    if (!address) return Failure("the socket's path is too long: " + path);
+    addresses.push_back(*address);
+    return addresses;
+  }
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* found = nullptr;
+  // A host that is an address needs no look-up, and AI_ADDRCONFIG must not hide the loopback of a machine without network.
+  if (const auto address = core::Address::from_ip(url.host, url.port)) {
+    addresses.push_back(*address);
+    return addresses;
+  }
+  if (const int error = getaddrinfo(url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found); error != 0) {
+    return Failure("the host \"" + url.host + "\" cannot be resolved: " + gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (entry->ai_family == AF_INET || entry->ai_family == AF_INET6) {
+      addresses.emplace_back(entry->ai_addr, entry->ai_addrlen);
+    }
+  }
+  if (addresses.empty()) return Failure("the host \"" + url.host + "\" has no address");
+  return addresses;
+}
+
+std::expected<Options, std::string> options_from_url(std::string_view text) {
+  auto url = parse_url(text);
+  if (!url) return Failure(url.error());
+  auto addresses = resolve(*url);
+  if (!addresses) return Failure(addresses.error());
+  Options options;
+  options.addresses = std::move(*addresses);
+  options.user = std::move(url->user);
+  options.password = std::move(url->password);
+  options.database = std::move(url->database);
+  options.application_name = std::move(url->application_name);
+  if (url->connect_timeout_ms) options.connect_timeout_ms = *url->connect_timeout_ms;
+  return options;
+}
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,262 @@
+#include "sql/sqlite/connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "sql/parameters.h"
+
+namespace sluice::sql::sqlite {
+namespace {
+
+Error make_error(Failure failure, std::string message) { return Error{failure, {}, std::move(message)}; }
+
+Failure failure_of(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_NOMEM:
+    case SQLITE_CANTOPEN:
+      return Failure::unavailable;
+    case SQLITE_INTERRUPT:
+      return Failure::timed_out;
+    case SQLITE_MISMATCH:
+      return Failure::bad_argument;
+    default:
+      return Failure::statement;
+  }
+}
+
+// Statistics of memory would take a process-wide lock at every allocation of every core.
+void configure_library() {
+  static std::once_flag once;
+  std::call_once(once, [] { sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); });
+}
+
+// Pragmas whose argument names what they tell about, and changes nothing.
+bool is_telling_pragma(const char* name) {
+  static constexpr const char* telling[] = {"table_info", "table_xinfo", "table_list",      "index_list",
+                                            "index_info", "index_xinfo", "foreign_key_list"};
+  return std::any_of(std::begin(telling), std::end(telling),
+                     [&](const char* t) { return sqlite3_stricmp(t, name) == 0; });
+}
+
+class OwnStatement {
+ public:
+  explicit OwnStatement(bool& flag) : flag_(flag) { flag_ = true; }
+  OwnStatement(const OwnStatement&) = delete;
+  ~OwnStatement() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
+}  // namespace
+
+Prepared::~Prepared() { sqlite3_finalize(handle); }
+
+Connection::~Connection() {
+  cache_.clear();
+  // Our own statements are finalized by those who prepared them; v2 tolerates one that is late.
+  sqlite3_close_v2(database_);
+}
+
+Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& options, Purpose purpose) {
+  configure_library();
+  struct stat file{};
+  if (::stat(options.path.c_str(), &file) != 0) {
+    return std::unexpected(make_error(Failure::unavailable, errno == ENOENT
+                                                                ? "no such file: " + options.path
+                                                                : options.path + ": " + std::strerror(errno)));
+  }
+  // Each connection belongs to one thread at a time, so that SQLite needs no locks of its own.
+  const int mode = purpose == Purpose::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  sqlite3* database = nullptr;
+  const int code = sqlite3_open_v2(options.path.c_str(), &database, mode | SQLITE_OPEN_NOMUTEX, nullptr);
+  std::unique_ptr<Connection> connection(new Connection(database, purpose));
+  if (code != SQLITE_OK) {
+    Error error = connection->error(code);
+    error.message = options.path + ": " + error.message;
+    return std::unexpected(std::move(error));
+  }
+  if (auto done = connection->set_up(options); !done) {
+    done.error().message = options.path + ": " + done.error().message;
+    return std::unexpected(std::move(done.error()));
+  }
+  return connection;
+}
+
+Result<void> Connection::set_up(const SqliteOptions& options) {
+  sqlite3_extended_result_codes(database_, 1);
+  sqlite3_busy_timeout(database_, static_cast<int>(options.busy_timeout_ms));
+  std::string pragmas = fmt::format("PRAGMA cache_size = -{}; PRAGMA mmap_size = {}; PRAGMA trusted_schema = 0;",
+                                    options.cache_kib, purpose_ == Purpose::look_up ? options.mmap_bytes : 0);
+  if (purpose_ == Purpose::write) {
+    pragmas += fmt::format("PRAGMA synchronous = {}; PRAGMA foreign_keys = {};", options.durable ? "FULL" : "NORMAL",
+                           options.foreign_keys ? 1 : 0);
+  } else {
+    pragmas += "PRAGMA query_only = 1;";
+  }
+  // The schema too, now: a file that is no database is told at start.
+  pragmas += "SELECT count(*) FROM sqlite_schema;";
+  if (auto done = run(pragmas.c_str()); !done) return done;
+  if (purpose_ == Purpose::look_up) {
+    sqlite3_busy_timeout(database_, 0);
+    sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, static_cast<int>(look_up_max_bytes));
+  }
+  sqlite3_set_authorizer(database_, &Connection::authorize, this);
+  return {};
+}
+
+// The configuration's statements read or write rows. What changes the connection or its transaction would change what
+// other requests see.
+int Connection::authorize(void* self, int action, const char* first, const char* second, const char*, const char*) {
+  auto& connection = *static_cast<Connection*>(self);
+  if (connection.own_statement_) return SQLITE_OK;
+  switch (action) {
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+      connection.forbidden_ = "a statement may not begin or end a transaction";
+      return SQLITE_DENY;
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+      connection.forbidden_ = "a statement may not attach or detach a database";
+      return SQLITE_DENY;
+    case SQLITE_PRAGMA:
+      if (second == nullptr || is_telling_pragma(first)) return SQLITE_OK;
+      connection.forbidden_ = "a statement may not set a pragma";
+      return SQLITE_DENY;
+    default:
+      return SQLITE_OK;
+  }
+}
+
+Error Connection::error(int code) const {
+  const char* message = database_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database_);
+  return make_error(failure_of(code), message);
+}
+
+Result<void> Connection::run(const char* sql) {
+  const OwnStatement own(own_statement_);
+  const int code = sqlite3_exec(database_, sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) return std::unexpected(error(code));
+  return {};
+}
+
+sqlite3_stmt* Connection::prepare_own(const char* sql) {
+  const OwnStatement own(own_statement_);
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v3(database_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  return statement;
+}
+
+int Connection::step_own(sqlite3_stmt* statement) {
+  // SQLite may compile it anew, and then asks the authorizer again.
+  const OwnStatement own(own_statement_);
+  const int code = sqlite3_step(statement);
+  sqlite3_reset(statement);
+  return code;
+}
+
+Result<std::unique_ptr<Prepared>> Connection::prepare(std::string_view text, bool persistent, int* error_offset) {
+  auto prepared = std::make_unique<Prepared>();
+  prepared->text = text;
+  forbidden_ = nullptr;
+  const int code = sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()),
+                                      persistent ? SQLITE_PREPARE_PERSISTENT : 0, &prepared->handle, nullptr);
+  if (code != SQLITE_OK) {
+    if (error_offset != nullptr) *error_offset = sqlite3_error_offset(database_);
+    if (forbidden_ != nullptr) return std::unexpected(make_error(Failure::statement, forbidden_));
+    return std::unexpected(error(code));
+  }
+  if (prepared->handle == nullptr) return std::unexpected(make_error(Failure::statement, "the statement is empty"));
+  read_shape(*prepared);
+  return prepared;
+}
+
+void Connection::read_shape(Prepared& prepared) {
+  const int columns = sqlite3_column_count(prepared.handle);
+  prepared.columns.clear();
+  for (int i = 0; i < columns; ++i) {
+    prepared.columns.push_back(declared_form(sqlite3_column_decltype(prepared.handle, i)));
+  }
+  if (purpose_ == Purpose::look_up) prepared.plan = plan_of(database_, prepared.text);
+  prepared.recompiled = sqlite3_stmt_status(prepared.handle, SQLITE_STMTSTATUS_REPREPARE, 0);
+}
+
+void Connection::refresh(Prepared& prepared) {
+  if (sqlite3_stmt_status(prepared.handle, SQLITE_STMTSTATUS_REPREPARE, 0) != prepared.recompiled) [[unlikely]] {
+    read_shape(prepared);
+  }
+}
+
+Result<Prepared*> Connection::prepare_cached(std::uint32_t id, std::string_view text) {
+  auto prepared = prepare(text, true, nullptr);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  if (id >= cache_.size()) cache_.resize(id + 1);
+  cache_[id] = *std::move(prepared);
+  return cache_[id].get();
+}
+
+Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, std::span<const Parameter> declared) {
+  auto parsed = parse_parameters(text, PlaceholderStyle::question);
+  if (!parsed) return std::unexpected(std::move(parsed.error()));
+
+  int offset = -1;
+  auto prepared = prepare(parsed->text, false, &offset);
+  if (!prepared) {
+    if (offset >= 0) {
+      prepared.error().position = character_position(text, parsed->source_offset(static_cast<std::uint32_t>(offset)));
+    }
+    return std::unexpected(std::move(prepared.error()));
+  }
+  sqlite3_stmt* const handle = (*prepared)->handle;
+  if (purpose_ != Purpose::write) {
+    if (sqlite3_stmt_readonly(handle) == 0) {
+      return std::unexpected(make_error(Failure::statement, "the statement writes, where only reading is allowed"));
+    }
+    if ((*prepared)->columns.empty()) {
+      return std::unexpected(make_error(Failure::statement, "the statement returns no columns"));
+    }
+  }
+  if (static_cast<std::size_t>(sqlite3_bind_parameter_count(handle)) != parsed->names.size()) {
+    return std::unexpected(make_error(Failure::statement, "a parameter that is not written :name"));
+  }
+
+  Statement statement;
+  statement.id = id;
+  statement.text = std::move(parsed->text);
+  for (std::string& name : parsed->names) {
+    const auto known =
+        std::find_if(declared.begin(), declared.end(), [&](const Parameter& p) { return p.name == name; });
+    statement.parameters.push_back({std::move(name), known == declared.end() ? std::nullopt : known->declared});
+  }
+  static const auto dynamic = std::make_shared<const Type>(Type{Form::dynamic, ',', nullptr, {}});
+  for (int i = 0; i < static_cast<int>((*prepared)->columns.size()); ++i) {
+    const char* name = sqlite3_column_name(handle, i);
+    statement.columns.push_back({name == nullptr ? "" : name, dynamic});
+  }
+  return statement;
+}
+
+Result<void> prepare_file(const SqliteOptions& options) {
+  const bool writable = !options.read_only && ::access(options.path.c_str(), W_OK) == 0;
+  auto connection = Connection::open(options, writable ? Purpose::write : Purpose::scan);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  if (!writable) return {};
+  if (auto done = (*connection)->run("PRAGMA journal_mode = WAL"); !done) {
+    done.error().message = options.path + ": switching to WAL mode: " + done.error().message;
+    return done;
+  }
+  return {};
+}
+
+}  // namespace sluice::sql::sqlite

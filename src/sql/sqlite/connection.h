@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sql/database.h"
+#include "sql/sqlite/options.h"
+#include "sql/sqlite/planner.h"
+#include "sql/sqlite/value.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace sluice::sql::sqlite {
+
+// What a connection is for decides its flags, its memory mapping and how long it waits for locks.
+enum class Purpose : std::uint8_t {
+  look_up,  // on a core: never waits for a lock, maps the file, takes no value beyond look_up_max_bytes
+  scan,     // in the blocking pool
+  write,
+};
+
+// A look-up's whole result lies in memory at once; what is larger is streamed by the blocking pool.
+inline constexpr std::size_t look_up_max_bytes = 256 * 1024;
+inline constexpr std::size_t look_up_max_rows = 256;
+
+// A statement as one connection holds it.
+struct Prepared {
+  Prepared() = default;
+  Prepared(const Prepared&) = delete;
+  ~Prepared();
+
+  std::string text;
+  sqlite3_stmt* handle = nullptr;
+  std::vector<Declared> columns;
+  Plan plan;
+  int recompiled = 0;      // how often SQLite has compiled it anew when `columns` and `plan` were read
+  std::uint32_t uses = 0;  // look-ups on the core, and those of them that turned out too large for it
+  std::uint32_t overflows = 0;
+};
+
+// One sqlite3 connection with its cache of prepared statements. Used by one thread at a time.
+class Connection {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Connection>> open(const SqliteOptions& options, Purpose purpose);
+  Connection(const Connection&) = delete;
+  ~Connection();
+
+  [[nodiscard]] sqlite3* get() const { return database_; }
+
+  // The statement `id`, from the cache if it is there with this very text.
+  [[nodiscard]] Result<Prepared*> prepared(std::uint32_t id, std::string_view text) {
+    if (id < cache_.size() && cache_[id] && cache_[id]->text == text) [[likely]]
+      return cache_[id].get();
+    return prepare_cached(id, text);
+  }
+  // A statement that SQLite has compiled anew (the schema has changed) is described again.
+  void refresh(Prepared& prepared);
+
+  // Parses and checks a statement whose placeholders are :name, and says what the callers of all cores need.
+  [[nodiscard]] Result<Statement> describe(std::string_view text, std::uint32_t id,
+                                           std::span<const Parameter> declared);
+
+  // One of our own statements (BEGIN, a pragma), which the rules for the configuration's statements do not bind.
+  [[nodiscard]] Result<void> run(const char* sql);
+  [[nodiscard]] sqlite3_stmt* prepare_own(const char* sql);  // null on failure; the caller finalizes it
+  [[nodiscard]] int step_own(sqlite3_stmt* statement);       // steps once and resets
+
+  [[nodiscard]] Error error(int code) const;
+
+ private:
+  Connection(sqlite3* database, Purpose purpose) : database_(database), purpose_(purpose) {}
+  [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
+  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
+  [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t id, std::string_view text);
+  void read_shape(Prepared& prepared);
+  static int authorize(void* self, int action, const char* first, const char* second, const char*, const char*);
+
+  sqlite3* database_;
+  Purpose purpose_;
+  bool own_statement_ = false;                    // the authorizer lets everything pass
+  const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's text
+  std::vector<std::unique_ptr<Prepared>> cache_;  // by Statement::id
+};
+
+// The file must exist and be a database; switches it to WAL mode where it may be written. Once, before connections of
+// any core are opened.
+[[nodiscard]] Result<void> prepare_file(const SqliteOptions& options);
+
+}  // namespace sluice::sql::sqlite

@@ -1,0 +1,230 @@
+#include "sql/sqlite/database.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "base/assert.h"
+
+namespace sluice::sql {
+namespace {
+
+// A look-up that takes more of SQLite's instructions than this (well below a millisecond) is left to the pool: an index
+// says what is searched, but not how much is found.
+constexpr int progress_interval = 4'000;
+constexpr int look_up_budget = 1;
+constexpr int unlimited = 1'000'000'000;  // for what is not a look-up
+constexpr std::size_t spare_blocks_max = 64;
+
+// SQLite refuses to bind what is longer than the connection's limit.
+bool fits_the_core(std::span<const Argument> arguments) {
+  for (const Argument& argument : arguments) {
+    if (argument.text && argument.text->size() > sqlite::look_up_max_bytes) [[unlikely]] return false;
+  }
+  return true;
+}
+
+std::unexpected<Error> refuse(Failure failure, std::string message) {
+  return std::unexpected(Error{failure, {}, std::move(message)});
+}
+
+}  // namespace
+
+// A result that is there as a whole.
+class SqliteDatabase::LookUpCursor final : public Cursor {
+ public:
+  LookUpCursor(SqliteDatabase& database, const Statement& statement, std::unique_ptr<sqlite::RowBlock> block)
+      : database_(database), columns_(statement.columns), block_(std::move(block)) {}
+  ~LookUpCursor() override { database_.give_back(std::move(block_)); }
+
+  core::Async<Result<Block>> next() override { return Result<Block>(block_->view(columns_, true)); }
+
+ private:
+  SqliteDatabase& database_;
+  std::span<const Column> columns_;
+  std::unique_ptr<sqlite::RowBlock> block_;
+};
+
+Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const SqliteOptions& options, core::Reactor& reactor,
+                                                             core::Mailbox& mailbox, core::BlockingPool& threads,
+                                                             SqliteWriter* writer) {
+  if (auto prepared = sqlite::prepare_file(options); !prepared) return std::unexpected(std::move(prepared.error()));
+  auto connection = sqlite::Connection::open(options, sqlite::Purpose::look_up);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  std::unique_ptr<SqliteDatabase> database(
+      new SqliteDatabase(options, *std::move(connection), reactor, mailbox, threads, writer));
+  struct stat file{};
+  if (::stat(options.path.c_str(), &file) != 0)
+    return refuse(Failure::unavailable, options.path + ": " + std::strerror(errno));
+  database->device_ = file.st_dev;
+  database->inode_ = file.st_ino;
+  database->begin_ = database->connection_->prepare_own("BEGIN");
+  database->commit_ = database->connection_->prepare_own("COMMIT");
+  if (database->begin_ == nullptr || database->commit_ == nullptr) {
+    return std::unexpected(database->connection_->error(sqlite3_errcode(database->connection_->get())));
+  }
+  return database;
+}
+
+SqliteDatabase::SqliteDatabase(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection,
+                               core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads,
+                               SqliteWriter* writer)
+    : options_(options),
+      connection_(std::move(connection)),
+      reactor_(reactor),
+      mailbox_(mailbox),
+      writer_(writer),
+      scans_(std::make_shared<sqlite::ScanPool>(options, reactor, mailbox, threads)) {
+  sqlite3_progress_handler(
+      connection_->get(), progress_interval,
+      [](void* self) { return --static_cast<SqliteDatabase*>(self)->budget_ < 0 ? 1 : 0; }, this);
+}
+
+SqliteDatabase::~SqliteDatabase() {
+  scans_->close();
+  end_transaction();
+  sqlite3_finalize(begin_);
+  sqlite3_finalize(commit_);
+}
+
+core::Task<Result<Statement>> SqliteDatabase::prepare(std::string_view text, std::uint32_t id,
+                                                      std::span<const Parameter> declared) {
+  budget_ = unlimited;
+  co_return connection_->describe(text, id, declared);
+}
+
+core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Statement& statement,
+                                                                   std::span<const Argument> arguments,
+                                                                   const QueryOptions& options) {
+  SLUICE_ASSERT(arguments.size() == statement.parameters.size());
+  if (options.deadline <= reactor_.now()) [[unlikely]] {
+    return refuse(Failure::timed_out, "the deadline has passed before the statement began");
+  }
+  budget_ = unlimited;
+  auto found = connection_->prepared(statement.id, statement.text);
+  if (!found) [[unlikely]]
+    return std::unexpected(std::move(found.error()));
+  sqlite::Prepared& prepared = **found;
+  if (prepared.plan.on_core && fits_the_core(arguments)) {
+    auto block = take_block();
+    auto outcome = look_up(prepared, statement, arguments, *block);
+    if (outcome && *outcome == Outcome::complete) [[likely]] {
+      ++counters_.look_ups;
+      return Result<std::unique_ptr<Cursor>>(std::make_unique<LookUpCursor>(*this, statement, std::move(block)));
+    }
+    give_back(std::move(block));
+    if (!outcome) return std::unexpected(std::move(outcome.error()));
+    ++counters_.overflows;
+    // Where most results are too large, trying is a waste.
+    if (++prepared.overflows > 8 && prepared.overflows > prepared.uses / 2) prepared.plan.on_core = false;
+  }
+  ++counters_.scans;
+  return scans_->query(statement, sqlite::OwnedArguments(arguments), options);
+}
+
+Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepared, const Statement& statement,
+                                                        std::span<const Argument> arguments, sqlite::RowBlock& block) {
+  if (auto begun = begin_transaction(); !begun) [[unlikely]]
+    return std::unexpected(std::move(begun.error()));
+  ++prepared.uses;
+  if (auto bound = sqlite::bind(prepared.handle, arguments, statement.parameters); !bound) [[unlikely]] {
+    return std::unexpected(std::move(bound.error()));
+  }
+  budget_ = look_up_budget;
+  int code = sqlite3_step(prepared.handle);
+  connection_->refresh(prepared);
+  if (prepared.columns.size() != statement.columns.size()) [[unlikely]] {
+    sqlite3_reset(prepared.handle);
+    return refuse(Failure::statement, "the statement's columns have changed");
+  }
+  bool complete = true;
+  while (code == SQLITE_ROW) {
+    sqlite::append_row(block, prepared.handle, prepared.columns);
+    if (prepared.plan.single_row || (statement.one_row && block.rows() == 2)) {
+      code = SQLITE_DONE;
+      break;
+    }
+    complete = block.rows() < sqlite::look_up_max_rows && block.bytes() < sqlite::look_up_max_bytes;
+    if (!complete) break;
+    code = sqlite3_step(prepared.handle);
+  }
+  if (code == SQLITE_DONE) [[likely]] {
+    sqlite3_reset(prepared.handle);
+    return Outcome::complete;
+  }
+  Error error = connection_->error(code);
+  sqlite3_reset(prepared.handle);
+  switch (code & 0xFF) {
+    case SQLITE_ROW:        // too many rows
+    case SQLITE_INTERRUPT:  // too much work
+    case SQLITE_TOOBIG:     // a large value
+    case SQLITE_BUSY:       // somebody has the file locked: a thread may wait for that, a core may not
+      return Outcome::too_large;
+    default:
+      return std::unexpected(std::move(error));
+  }
+}
+
+Result<void> SqliteDatabase::begin_transaction() {
+  if (in_transaction_) return {};
+  budget_ = unlimited;
+  const int code = connection_->step_own(begin_);
+  if (code != SQLITE_DONE) return std::unexpected(connection_->error(code));
+  in_transaction_ = true;
+  ++counters_.transactions;
+  reactor_.at_turn_end(turn_end_);
+  return {};
+}
+
+void SqliteDatabase::end_transaction() noexcept {
+  if (!in_transaction_) return;
+  in_transaction_ = false;
+  // An error (of the disk, say) may have ended it already.
+  budget_ = unlimited;
+  if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->step_own(commit_);
+}
+
+std::unique_ptr<sqlite::RowBlock> SqliteDatabase::take_block() {
+  if (spare_blocks_.empty()) return std::make_unique<sqlite::RowBlock>();
+  auto block = std::move(spare_blocks_.back());
+  spare_blocks_.pop_back();
+  return block;
+}
+
+void SqliteDatabase::give_back(std::unique_ptr<sqlite::RowBlock> block) {
+  if (spare_blocks_.size() >= spare_blocks_max) return;
+  block->clear();
+  spare_blocks_.push_back(std::move(block));
+}
+
+core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
+  if (deadline <= reactor_.now()) co_return refuse(Failure::timed_out, "the deadline has passed");
+  // An open file outlives its name: without this, a deleted or replaced database would look healthy.
+  struct stat file{};
+  if (::stat(options_.path.c_str(), &file) != 0) {
+    co_return refuse(Failure::unavailable, options_.path + ": " + std::strerror(errno));
+  }
+  if (file.st_dev != device_ || file.st_ino != inode_) {
+    co_return refuse(Failure::unavailable, options_.path + ": has been replaced by another file");
+  }
+  budget_ = unlimited;
+  co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
+}
+
+core::Task<Result<Written>> SqliteDatabase::execute(const Statement& statement, std::span<const Argument> arguments,
+                                                    const QueryOptions& options) {
+  SLUICE_ASSERT(writer_ != nullptr);
+  return await_written(writer_->execute(reactor_, mailbox_, statement, arguments, options));
+}
+
+core::Task<Result<Written>> SqliteDatabase::await_written(core::Task<Result<Written>> written) {
+  auto result = co_await std::move(written);
+  // A transaction that began earlier in this turn may not see what has been written.
+  end_transaction();
+  co_return result;
+}
+
+}  // namespace sluice::sql

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "sql/database.h"
+#include "sql/sqlite/connection.h"
+#include "sql/sqlite/options.h"
+#include "sql/sqlite/row_block.h"
+#include "sql/sqlite/scan_pool.h"
+#include "sql/sqlite/writer.h"
+
+namespace sluice::sql {
+
+// One core's access to a SQLite file. Statements whose plan is a look-up through an index run on the core, and all that
+// run in one turn of its loop share one read transaction, because each costs SQLite's locks: system calls. Statements
+// that scan or sort, and look-ups whose result turns out to be large, run in the blocking pool.
+class SqliteDatabase final : public Database {
+ public:
+  struct Counters {
+    std::uint64_t look_ups = 0;      // answered on the core
+    std::uint64_t overflows = 0;     // begun on the core, too large for it, answered by the pool
+    std::uint64_t scans = 0;         // begun in the pool
+    std::uint64_t transactions = 0;  // that look-ups have shared
+  };
+
+  // `reactor`, `mailbox` and `threads` outlive the database; `writer` (null: read-only) is the process's. The first
+  // database of a file is opened before other threads use it.
+  [[nodiscard]] static Result<std::unique_ptr<SqliteDatabase>> open(const SqliteOptions& options,
+                                                                    core::Reactor& reactor, core::Mailbox& mailbox,
+                                                                    core::BlockingPool& threads,
+                                                                    SqliteWriter* writer = nullptr);
+  ~SqliteDatabase() override;
+
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+                                                      std::span<const Parameter> declared) override;
+  [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
+                                                                   std::span<const Argument> arguments,
+                                                                   const QueryOptions& options) override;
+  [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+
+  // A statement of the writer's (SqliteWriter::describe). What this core reads afterwards has seen it.
+  [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments,
+                                                    const QueryOptions& options);
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  class LookUpCursor;
+  enum class Outcome : std::uint8_t { complete, too_large };
+  struct TurnEnd : core::TurnHook {
+    explicit TurnEnd(SqliteDatabase& database) : TurnHook(run), database(database) {}
+    static void run(core::TurnHook& hook) noexcept { static_cast<TurnEnd&>(hook).database.end_transaction(); }
+    SqliteDatabase& database;
+  };
+
+  SqliteDatabase(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection, core::Reactor& reactor,
+                 core::Mailbox& mailbox, core::BlockingPool& threads, SqliteWriter* writer);
+
+  [[nodiscard]] Result<Outcome> look_up(sqlite::Prepared& prepared, const Statement& statement,
+                                        std::span<const Argument> arguments, sqlite::RowBlock& block);
+  [[nodiscard]] Result<void> begin_transaction();
+  void end_transaction() noexcept;
+  [[nodiscard]] std::unique_ptr<sqlite::RowBlock> take_block();
+  void give_back(std::unique_ptr<sqlite::RowBlock> block);
+  core::Task<Result<Written>> await_written(core::Task<Result<Written>> written);
+
+  const SqliteOptions options_;
+  std::unique_ptr<sqlite::Connection> connection_;
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  SqliteWriter* writer_;
+  std::shared_ptr<sqlite::ScanPool> scans_;
+  sqlite3_stmt* begin_ = nullptr;
+  sqlite3_stmt* commit_ = nullptr;
+  bool in_transaction_ = false;
+  int budget_ = 0;  // of the look-up that runs: how often SQLite may still report progress
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+  std::vector<std::unique_ptr<sqlite::RowBlock>> spare_blocks_;
+  TurnEnd turn_end_{*this};
+  Counters counters_;
+};
+
+}  // namespace sluice::sql

@@ -1,0 +1,77 @@
+#include "sql/sqlite/planner.h"
+
+#include <algorithm>
+#include <string>
+
+#include <sqlite3.h>
+
+namespace sluice::sql::sqlite {
+namespace {
+
+// Calls `row` with each row's text in `column` until it returns false; false when it did, or the statement failed.
+template <class Row>
+bool each_row(sqlite3* database, std::string_view explain, std::string_view statement, int column, Row row) {
+  std::string text(explain);
+  text += statement;
+  sqlite3_stmt* handle = nullptr;
+  if (sqlite3_prepare_v2(database, text.data(), static_cast<int>(text.size()), &handle, nullptr) != SQLITE_OK) {
+    return false;
+  }
+  bool good = true;
+  int code = SQLITE_ROW;
+  while (good && (code = sqlite3_step(handle)) == SQLITE_ROW) {
+    const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(handle, column));
+    good = value != nullptr && row(std::string_view(value));
+  }
+  sqlite3_finalize(handle);
+  return good && code == SQLITE_DONE;
+}
+
+// "SEARCH films USING INDEX by_slug (slug=? AND year=?)": equality in every term.
+bool is_equality_search(std::string_view detail) {
+  if (!detail.starts_with("SEARCH ") || detail.find(" AUTOMATIC ") != detail.npos) return false;
+  if (detail.find(" VIRTUAL TABLE ") != detail.npos) return false;
+  const auto open = detail.rfind('(');
+  if (open == detail.npos) return false;
+  const std::string_view terms = detail.substr(open);
+  return terms.find("=?") != terms.npos && terms.find_first_of("<>") == terms.npos;
+}
+
+bool is_bounded(std::string_view detail) {
+  return is_equality_search(detail) || detail == "SCAN CONSTANT ROW" || detail.starts_with("SCALAR SUBQUERY ") ||
+         detail.starts_with("CORRELATED SCALAR SUBQUERY ");
+}
+
+template <std::size_t size>
+bool is_one_of(std::string_view opcode, const std::string_view (&opcodes)[size]) {
+  return std::find(std::begin(opcodes), std::end(opcodes), opcode) != std::end(opcodes);
+}
+
+// Sorters, virtual tables, materialised views, triggers: all that may do much work between two rows.
+constexpr std::string_view unbounded[] = {"SorterOpen", "OpenAutoindex", "VOpen",   "VFilter",
+                                          "OpenPseudo", "InitCoroutine", "Program", "Count"};
+// What makes a program come back to where it was.
+constexpr std::string_view looping[] = {"Next", "Prev", "SorterNext", "VNext", "Yield", "Gosub", "RowSetRead"};
+
+}  // namespace
+
+Plan plan_of(sqlite3* database, std::string_view statement) {
+  bool any = false;
+  const bool bounded = each_row(database, "EXPLAIN QUERY PLAN ", statement, 3, [&](std::string_view detail) {
+    any = true;
+    return is_bounded(detail);
+  });
+  if (!bounded || !any) return {};
+
+  int loops = 0;
+  int results = 0;
+  const bool known = each_row(database, "EXPLAIN ", statement, 1, [&](std::string_view opcode) {
+    loops += is_one_of(opcode, looping);
+    results += opcode == "ResultRow";
+    return !is_one_of(opcode, unbounded);
+  });
+  if (!known) return {};
+  return {true, loops == 0 && results == 1};
+}
+
+}  // namespace sluice::sql::sqlite

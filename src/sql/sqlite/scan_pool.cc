@@ -1,0 +1,368 @@
+#include "sql/sqlite/scan_pool.h"
+
+#include <algorithm>
+
+#include <sqlite3.h>
+
+#include "base/assert.h"
+
+namespace sluice::sql::sqlite {
+namespace {
+
+// How many of SQLite's instructions pass between two looks at `stop`: tens of microseconds.
+constexpr int stop_interval = 1'000;
+
+std::unexpected<Error> refuse(Failure failure, const char* message) {
+  return std::unexpected(Error{failure, {}, message});
+}
+
+Failure failure_of(Stop stop) { return stop == Stop::timed_out ? Failure::timed_out : Failure::unavailable; }
+
+// The work of a pool thread. Named, with the lease as its only member, so that it can move.
+struct FetchWork {
+  Lease lease;
+  Lease operator()() {
+    lease->fetch();
+    return std::move(lease);
+  }
+};
+struct ResetWork {
+  Lease lease;
+  Lease operator()() {
+    lease->reset();
+    return std::move(lease);
+  }
+};
+
+// Stops a fetch whose caller has gone.
+class StopGuard {
+ public:
+  explicit StopGuard(const Lease& lease) : connection_(lease.connection()), generation_(connection_->generation) {}
+  StopGuard(const StopGuard&) = delete;
+  ~StopGuard() {
+    if (!done_ && connection_->generation == generation_)
+      connection_->stop.store(Stop::cancelled, std::memory_order_relaxed);
+  }
+  void done() { done_ = true; }
+
+ private:
+  std::shared_ptr<ScanConnection> connection_;
+  std::uint64_t generation_;
+  bool done_ = false;
+};
+
+class ScanCursor final : public Cursor {
+ public:
+  ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Instant deadline)
+      : pool_(std::move(pool)),
+        columns_(statement.columns),
+        lease_(std::move(lease)),
+        connection_(lease_.connection()),
+        generation_(connection_->generation),
+        deadline_(*this) {
+    if (deadline != never) pool_->reactor().timers().schedule(deadline_, deadline);
+  }
+
+  core::Async<Result<Block>> next() override {
+    if (fetched_) {
+      fetched_ = false;
+      return Result<Block>(view());
+    }
+    return next_block();
+  }
+
+  core::Task<Result<void>> fetch() {
+    SLUICE_ASSERT(lease_);
+    auto fetched = co_await pool_->fetch(std::move(lease_));
+    if (!fetched) {
+      end();
+      co_return std::unexpected(std::move(fetched.error()));
+    }
+    lease_ = *std::move(fetched);
+    std::swap(block_, lease_->block);
+    last_ = lease_->last;
+    if (lease_->error) {
+      Error error = *std::move(lease_->error);
+      end();
+      co_return std::unexpected(std::move(error));
+    }
+    // The rows are ours now; the connection serves the next statement while this client still reads.
+    if (last_) end();
+    fetched_ = true;
+    co_return Result<void>{};
+  }
+
+ private:
+  struct Deadline : core::Timer {
+    explicit Deadline(ScanCursor& cursor) : Timer(fire), cursor(cursor) {}
+    static void fire(core::Timer& timer) noexcept {
+      const ScanCursor& cursor = static_cast<Deadline&>(timer).cursor;
+      if (cursor.connection_->generation != cursor.generation_) return;
+      cursor.connection_->stop.store(Stop::timed_out, std::memory_order_relaxed);
+    }
+    ScanCursor& cursor;
+  };
+
+  core::Task<Result<Block>> next_block() {
+    auto fetched = co_await fetch();
+    if (!fetched) co_return std::unexpected(std::move(fetched.error()));
+    fetched_ = false;
+    co_return Result<Block>(view());
+  }
+
+  [[nodiscard]] Block view() const { return block_.view(columns_, last_); }
+
+  void end() {
+    pool_->reactor().timers().cancel(deadline_);
+    lease_.release();
+  }
+
+  std::shared_ptr<ScanPool> pool_;
+  std::span<const Column> columns_;
+  Lease lease_;  // empty while a thread has it, and at the end
+  std::shared_ptr<ScanConnection> connection_;
+  std::uint64_t generation_;
+  Deadline deadline_;
+  RowBlock block_;
+  bool fetched_ = false;  // block_ has not been given to the caller yet
+  bool last_ = false;
+};
+
+}  // namespace
+
+// ScanConnection
+
+void ScanConnection::begin(const Statement& statement, OwnedArguments arguments) {
+  SLUICE_ASSERT(running_ == nullptr);
+  id_ = statement.id;
+  text_ = statement.text;
+  column_count_ = statement.columns.size();
+  one_row_ = statement.one_row;
+  arguments_ = std::move(arguments);
+  error.reset();
+  last = false;
+  stop.store(Stop::no, std::memory_order_relaxed);
+}
+
+void ScanConnection::fetch() {
+  block.clear();
+  Result<void> done{};
+  if (const Stop why = stop.load(std::memory_order_relaxed); why != Stop::no) {
+    done = refuse(failure_of(why), "the statement ran into its deadline");
+  } else if (running_ == nullptr) {
+    done = start();
+  }
+  if (done) done = step_rows();
+  if (!done) {
+    error = std::move(done.error());
+    reset();
+  } else if (last) {
+    reset();
+  }
+}
+
+Result<void> ScanConnection::start() {
+  if (connection_ == nullptr) {
+    auto opened = Connection::open(options_, Purpose::scan);
+    if (!opened) return std::unexpected(std::move(opened.error()));
+    connection_ = *std::move(opened);
+    sqlite3_progress_handler(
+        connection_->get(), stop_interval,
+        [](void* self) {
+          return static_cast<ScanConnection*>(self)->stop.load(std::memory_order_relaxed) == Stop::no ? 0 : 1;
+        },
+        this);
+  }
+  auto prepared = connection_->prepared(id_, text_);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  running_ = *prepared;
+  if (running_->columns.size() != column_count_)
+    return refuse(Failure::statement, "the statement's columns have changed");
+  return bind(running_->handle, arguments_.list);
+}
+
+Result<void> ScanConnection::step_rows() {
+  sqlite3_stmt* const handle = running_->handle;
+  for (;;) {
+    const int code = sqlite3_step(handle);
+    if (code == SQLITE_DONE) {
+      last = true;
+      return {};
+    }
+    if (code != SQLITE_ROW) return std::unexpected(failed(code));
+    if (block.rows() == 0) {
+      // The schema may have changed before the first row, and the program with it.
+      connection_->refresh(*running_);
+      if (running_->columns.size() != column_count_) {
+        return refuse(Failure::statement, "the statement's columns have changed");
+      }
+    }
+    append_row(block, handle, running_->columns);
+    if (one_row_ && block.rows() == 2) {
+      last = true;
+      return {};
+    }
+    if (block.bytes() >= scan_block_bytes || block.fields().size() >= scan_block_fields) return {};
+  }
+}
+
+Error ScanConnection::failed(int code) const {
+  const Stop why = stop.load(std::memory_order_relaxed);
+  if (code == SQLITE_INTERRUPT && why != Stop::no)
+    return Error{failure_of(why), {}, "the statement ran into its deadline"};
+  return connection_->error(code);
+}
+
+void ScanConnection::reset() {
+  if (running_ == nullptr) return;
+  sqlite3_reset(running_->handle);
+  // The arguments' memory goes with this statement.
+  sqlite3_clear_bindings(running_->handle);
+  running_ = nullptr;
+  arguments_ = {};
+}
+
+// Lease and pool
+
+void Lease::release() noexcept {
+  if (connection_ != nullptr) pool_->release(std::move(connection_));
+  connection_.reset();
+  pool_.reset();
+}
+
+struct ScanPool::Waiter {
+  struct Patience : core::Timer {
+    explicit Patience(Waiter& waiter) : Timer(fire), waiter(waiter) {}
+    static void fire(core::Timer& timer) noexcept {
+      Waiter& waiter = static_cast<Patience&>(timer).waiter;
+      waiter.unlink();
+      waiter.caller.resume();
+    }
+    Waiter& waiter;
+  };
+
+  Waiter(ScanPool& pool, Instant until) : pool(pool), until(until), patience(*this) {}
+  Waiter(const Waiter&) = delete;
+  ~Waiter() { unlink(); }
+
+  bool await_ready() {
+    if (pool.waiting_ != 0) return false;  // those who came before go first
+    lease = pool.try_acquire();
+    return static_cast<bool>(lease);
+  }
+  bool await_suspend(std::coroutine_handle<> handle) {
+    if (pool.waiting_ >= pool.options_.scan_queue) return false;
+    caller = handle;
+    linked = true;
+    previous = pool.last_;
+    (pool.last_ != nullptr ? pool.last_->next : pool.first_) = this;
+    pool.last_ = this;
+    ++pool.waiting_;
+    pool.reactor_.timers().schedule(patience, until);
+    return true;
+  }
+  Lease await_resume() { return std::move(lease); }
+
+  void unlink() {
+    if (!linked) return;
+    (previous != nullptr ? previous->next : pool.first_) = next;
+    (next != nullptr ? next->previous : pool.last_) = previous;
+    linked = false;
+    --pool.waiting_;
+    pool.reactor_.timers().cancel(patience);
+  }
+
+  ScanPool& pool;
+  Instant until;
+  Patience patience;
+  std::coroutine_handle<> caller;
+  Lease lease;  // empty after the wait: refused
+  bool linked = false;
+  Waiter* next = nullptr;
+  Waiter* previous = nullptr;
+};
+
+ScanPool::ScanPool(const SqliteOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
+                   core::BlockingPool& threads)
+    : options_(options), reactor_(reactor), mailbox_(mailbox), threads_(threads) {}
+
+core::Task<Result<std::unique_ptr<Cursor>>> ScanPool::query(const Statement& statement, OwnedArguments arguments,
+                                                            QueryOptions options) {
+  // The pool may be let go while this waits; a member's frame does not keep it.
+  const std::shared_ptr<ScanPool> self = shared_from_this();
+  const Instant patience = reactor_.now() + std::chrono::milliseconds(options_.scan_wait_ms);
+  Waiter waiter(*this, std::min(options.deadline, patience));
+  Lease lease = co_await waiter;
+  if (!lease) co_return refuse(Failure::unavailable, "every connection for scanning statements is busy");
+  lease->begin(statement, std::move(arguments));
+  auto cursor = std::make_unique<ScanCursor>(self, statement, std::move(lease), options.deadline);
+  auto fetched = co_await cursor->fetch();
+  if (!fetched) co_return std::unexpected(std::move(fetched.error()));
+  co_return Result<std::unique_ptr<Cursor>>(std::move(cursor));
+}
+
+core::Task<Result<Lease>> ScanPool::fetch(Lease lease) {
+  StopGuard guard(lease);
+  FetchWork work{std::move(lease)};
+  auto done = co_await threads_.run(mailbox_, std::move(work));
+  guard.done();
+  if (!done) co_return refuse(Failure::unavailable, "the blocking pool takes no more work");
+  co_return Result<Lease>(*std::move(done));
+}
+
+Lease ScanPool::try_acquire() {
+  if (closed_) return {};
+  if (idle_.empty()) {
+    if (open_ >= options_.scan_connections) return {};
+    ++open_;
+    return {shared_from_this(), std::make_shared<ScanConnection>(options_)};
+  }
+  // The one used last has the warmest cache.
+  Lease lease(shared_from_this(), std::move(idle_.back()));
+  idle_.pop_back();
+  return lease;
+}
+
+void ScanPool::release(std::shared_ptr<ScanConnection> connection) noexcept {
+  // A thread that finishes after its core has ended gives the lease back by itself; nobody waits for it any more.
+  if (std::this_thread::get_id() != home_) return connection->reset();
+  ++connection->generation;
+  if (closed_) return connection->reset();
+  if (connection->running()) {
+    // Ending a statement may give a sorter's temporary file back to the disk: a thread's work, too, unless there is no
+    // room for it.
+    if (!std::exchange(connection->reset_asked, true)) {
+      resets_.spawn(reset(Lease(shared_from_this(), std::move(connection))));
+      return;
+    }
+    connection->reset();
+  }
+  connection->reset_asked = false;
+  connection->block.clear();
+  idle_.push_back(std::move(connection));
+  if (waiting_ != 0) reactor_.at_turn_end(grant_);
+}
+
+core::Task<void> ScanPool::reset(Lease lease) {
+  ResetWork work{std::move(lease)};
+  (void)co_await threads_.run(mailbox_, std::move(work));
+}
+
+void ScanPool::grant() noexcept {
+  while (first_ != nullptr) {
+    Lease lease = try_acquire();
+    if (!lease) return;
+    Waiter& waiter = *first_;
+    waiter.unlink();
+    waiter.lease = std::move(lease);
+    waiter.caller.resume();
+  }
+}
+
+void ScanPool::close() {
+  closed_ = true;
+  resets_.cancel();
+  idle_.clear();
+}
+
+}  // namespace sluice::sql::sqlite

@@ -1,0 +1,236 @@
+#include "sql/sqlite/value.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include <simdjson.h>
+#include <sqlite3.h>
+
+#include "sql/sqlite/json_text.h"
+
+namespace sluice::sql::sqlite {
+namespace {
+
+bool is_ascii(const char* data, std::size_t size) {
+  constexpr std::uint64_t highs = 0x8080808080808080;
+  std::uint64_t word = 0;
+  for (; size >= 8; data += 8, size -= 8) {
+    std::memcpy(&word, data, 8);
+    if ((word & highs) != 0) return false;
+  }
+  word = 0;
+  std::memcpy(&word, data, size);
+  return (word & highs) == 0;
+}
+
+// The length of the well-formed character at `at`, or 0; then `broken` says how many bytes U+FFFD stands for (the
+// longest beginning of a character, as Unicode recommends).
+std::size_t character_at(std::string_view text, std::size_t at, std::size_t& broken) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(at);
+  broken = 1;
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  unsigned low = 0x80;
+  unsigned high = 0xBF;
+  if (first == 0xE0) low = 0xA0;
+  if (first == 0xED) high = 0x9F;
+  if (first == 0xF0) low = 0x90;
+  if (first == 0xF4) high = 0x8F;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (at + i >= text.size() || byte(at + i) < low || byte(at + i) > high) return 0;
+    ++broken;
+    low = 0x80;
+    high = 0xBF;
+  }
+  return length;
+}
+
+void append_repaired(RowBlock& block, std::string_view text) {
+  // Each broken byte becomes at most three.
+  char* const begin = block.reserve(text.size() * 3);
+  char* out = begin;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t broken = 0;
+    const std::size_t length = character_at(text, at, broken);
+    if (length == 0) {
+      std::memcpy(out, "\xEF\xBF\xBD", 3);
+      out += 3;
+      at += broken;
+    } else {
+      std::memcpy(out, text.data() + at, length);
+      out += length;
+      at += length;
+    }
+  }
+  block.add_written(static_cast<std::size_t>(out - begin), Form::text);
+}
+
+void append_text(RowBlock& block, std::string_view text, Declared declared) {
+  if (text.empty()) return block.add_static("", 0, Form::text);
+  if (!is_utf8(text)) [[unlikely]]
+    return append_repaired(block, text);
+  const bool json = declared == Declared::json && is_json(text);
+  block.add_copy(text.data(), text.size(), json ? Form::json : Form::text);
+}
+
+void append_integer(RowBlock& block, std::int64_t value, Declared declared) {
+  if (declared == Declared::boolean && (value == 0 || value == 1)) {
+    return block.add_static(value == 1 ? "t" : "f", 1, Form::boolean);
+  }
+  char* const begin = block.reserve(20);
+  const auto written = std::to_chars(begin, begin + 20, value);
+  block.add_written(static_cast<std::size_t>(written.ptr - begin), Form::number);
+}
+
+void append_real(RowBlock& block, double value) {
+  if (std::isinf(value)) [[unlikely]] {
+    return value > 0 ? block.add_static("Infinity", 8, Form::number) : block.add_static("-Infinity", 9, Form::number);
+  }
+  char* const begin = block.reserve(40);
+  char* end = std::to_chars(begin, begin + 32, value).ptr;
+  bool whole = true;
+  for (const char* c = begin; c != end; ++c) whole &= *c != '.' && *c != 'e';
+  if (whole) {
+    *end++ = '.';
+    *end++ = '0';
+  }
+  block.add_written(static_cast<std::size_t>(end - begin), Form::number);
+}
+
+std::unexpected<Error> bad_argument(std::span<const Parameter> parameters, std::size_t index, std::string_view why) {
+  Error error{Failure::bad_argument, {}, {}};
+  error.message = index < parameters.size() ? ":" + parameters[index].name : "argument " + std::to_string(index + 1);
+  error.message += ' ';
+  error.message += why;
+  return std::unexpected(std::move(error));
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<bool> parse_boolean(std::string_view text) {
+  if (text == "true" || text == "t" || text == "1") return true;
+  if (text == "false" || text == "f" || text == "0") return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) {
+  if (text.size() < 64) {
+    return is_ascii(text.data(), text.size()) || simdjson::validate_utf8(text.data(), text.size());
+  }
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
+Declared declared_form(const char* declared_type) {
+  if (declared_type == nullptr) return Declared::nothing;
+  if (sqlite3_stricmp(declared_type, "json") == 0 || sqlite3_stricmp(declared_type, "jsonb") == 0)
+    return Declared::json;
+  if (sqlite3_stricmp(declared_type, "bool") == 0 || sqlite3_stricmp(declared_type, "boolean") == 0) {
+    return Declared::boolean;
+  }
+  return Declared::nothing;
+}
+
+void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Declared> columns) {
+  for (int i = 0; i < static_cast<int>(columns.size()); ++i) {
+    switch (sqlite3_column_type(statement, i)) {
+      case SQLITE_INTEGER:
+        append_integer(block, sqlite3_column_int64(statement, i), columns[i]);
+        break;
+      case SQLITE_FLOAT:
+        append_real(block, sqlite3_column_double(statement, i));
+        break;
+      case SQLITE_TEXT: {
+        // The text first: it may have to be converted to UTF-8 before it can be counted.
+        const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, i));
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        append_text(block, text == nullptr ? std::string_view() : std::string_view(text, size), columns[i]);
+        break;
+      }
+      case SQLITE_BLOB: {
+        const auto* data = static_cast<const char*>(sqlite3_column_blob(statement, i));
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        if (size == 0 || data == nullptr) {
+          block.add_static("", 0, Form::bytes);
+        } else {
+          block.add_copy(data, size, Form::bytes);
+        }
+        break;
+      }
+      default:
+        block.add_null();
+        break;
+    }
+  }
+  block.end_row();
+}
+
+OwnedArguments::OwnedArguments(std::span<const Argument> arguments) : list(arguments.begin(), arguments.end()) {
+  std::size_t size = 0;
+  for (const Argument& argument : list) size += argument.text ? argument.text->size() : 0;
+  bytes_ = std::make_unique_for_overwrite<char[]>(size);
+  char* at = bytes_.get();
+  for (Argument& argument : list) {
+    if (!argument.text) continue;
+    const std::size_t length = argument.text->size();
+    if (length != 0) std::memcpy(at, argument.text->data(), length);
+    argument.text = std::string_view(at, length);
+    at += length;
+  }
+}
+
+Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments, std::span<const Parameter> parameters) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const int index = static_cast<int>(i) + 1;
+    const Argument& argument = arguments[i];
+    int code = SQLITE_OK;
+    if (!argument.text) {
+      code = sqlite3_bind_null(statement, index);
+    } else {
+      const std::string_view text = *argument.text;
+      switch (argument.type) {
+        case ParameterType::integer: {
+          const auto number = parse_number<std::int64_t>(text);
+          if (!number) return bad_argument(parameters, i, "is not an integer of 64 bits");
+          code = sqlite3_bind_int64(statement, index, *number);
+          break;
+        }
+        case ParameterType::real: {
+          const auto number = parse_number<double>(text);
+          if (!number || !std::isfinite(*number)) return bad_argument(parameters, i, "is not a finite number");
+          code = sqlite3_bind_double(statement, index, *number);
+          break;
+        }
+        case ParameterType::boolean: {
+          const auto value = parse_boolean(text);
+          if (!value) return bad_argument(parameters, i, "is neither true nor false");
+          code = sqlite3_bind_int(statement, index, *value ? 1 : 0);
+          break;
+        }
+        case ParameterType::text:
+          if (!is_utf8(text)) return bad_argument(parameters, i, "is not valid UTF-8");
+          // Without bytes there may be no pointer either, which would bind NULL.
+          code = sqlite3_bind_text64(statement, index, text.empty() ? "" : text.data(), text.size(), SQLITE_STATIC,
+                                     SQLITE_UTF8);
+          break;
+      }
+    }
+    if (code == SQLITE_TOOBIG) return bad_argument(parameters, i, "is too large");
+    if (code != SQLITE_OK) return bad_argument(parameters, i, sqlite3_errstr(code));
+  }
+  return {};
+}
+
+}  // namespace sluice::sql::sqlite

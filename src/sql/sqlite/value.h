@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sql/database.h"
+#include "sql/sqlite/row_block.h"
+
+struct sqlite3_stmt;
+
+namespace sluice::sql::sqlite {
+
+// What a column's declared type adds to what each value says of itself.
+enum class Declared : std::uint8_t { nothing, json, boolean };
+
+[[nodiscard]] Declared declared_form(const char* declared_type);
+
+// Adds the statement's current row. Integers and reals become text, reals always with a point or an exponent; text
+// that is not UTF-8 has its broken parts replaced by U+FFFD.
+void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Declared> columns);
+
+// Arguments that outlive their request: for another thread, or for later.
+struct OwnedArguments {
+  OwnedArguments() = default;
+  explicit OwnedArguments(std::span<const Argument> arguments);
+  std::vector<Argument> list;
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+};
+
+// Binds all arguments; their texts must last until the statement is reset.
+[[nodiscard]] Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments,
+                                std::span<const Parameter> parameters = {});
+
+[[nodiscard]] bool is_utf8(std::string_view text);
+
+}  // namespace sluice::sql::sqlite

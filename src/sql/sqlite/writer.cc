@@ -1,0 +1,329 @@
+#include "sql/sqlite/writer.h"
+
+#include <atomic>
+#include <coroutine>
+#include <optional>
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+
+#include "base/assert.h"
+
+namespace sluice::sql {
+namespace {
+
+constexpr int stop_interval = 1'000;
+
+std::unexpected<Error> refuse(Failure failure, const char* message) {
+  return std::unexpected(Error{failure, {}, message});
+}
+
+}  // namespace
+
+// Owned twice: by the awaiter, and by the writer until it is delivered. The last one frees it, ordinary memory.
+struct SqliteWriter::Request : core::Letter {
+  Request(core::Mailbox& mailbox, const Statement& statement, std::span<const Argument> given)
+      : Letter(delivered),
+        home(mailbox),
+        id(statement.id),
+        text(statement.text),
+        columns(statement.columns.size()),
+        arguments(given) {}
+
+  static void delivered(Letter& letter) noexcept {
+    auto& request = static_cast<Request&>(letter);
+    const auto caller = std::exchange(request.caller, nullptr);
+    if (caller) caller.resume();
+    request.release();
+  }
+  void release() noexcept {
+    if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  core::Mailbox& home;
+  const std::uint32_t id;
+  const std::string text;
+  const std::size_t columns;
+  const sqlite::OwnedArguments arguments;
+  std::atomic<bool> expired{false};       // set by the core at the deadline
+  std::optional<Result<Written>> result;  // the writer's until it is delivered
+
+  std::coroutine_handle<> caller;  // the core's; null: nobody waits any more
+  Request* newer = nullptr;        // in the queue, under its mutex
+  Request* older = nullptr;        // likewise
+  bool is_queued = false;          // likewise
+  std::atomic<int> owners{2};
+};
+
+struct SqliteWriter::Queue {
+  void push(Request& request) {
+    request.newer = nullptr;
+    request.older = newest;
+    (newest != nullptr ? newest->newer : oldest) = &request;
+    newest = &request;
+    request.is_queued = true;
+    ++size;
+  }
+  void unlink(Request& request) {
+    (request.newer != nullptr ? request.newer->older : newest) = request.older;
+    (request.older != nullptr ? request.older->newer : oldest) = request.newer;
+    request.is_queued = false;
+    --size;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Request* oldest = nullptr;
+  Request* newest = nullptr;
+  std::size_t size = 0;
+  bool ended = false;
+};
+
+class SqliteWriter::Awaiter {
+ public:
+  Awaiter(SqliteWriter& writer, core::Reactor& reactor, Request* request, Instant deadline)
+      : queue_(writer.queue_), limit_(writer.options_.write_queue), request_(request), deadline_(*request) {
+    if (deadline != never) reactor.timers().schedule(deadline_, deadline);
+  }
+  Awaiter(const Awaiter&) = delete;
+  ~Awaiter() {
+    if (!posted_) {
+      delete request_;
+      return;
+    }
+    if (request_->caller) {
+      request_->caller = nullptr;
+      bool was_queued = false;
+      {
+        const std::lock_guard lock(queue_->mutex);
+        was_queued = request_->is_queued;
+        if (was_queued) queue_->unlink(*request_);
+      }
+      if (was_queued) request_->release();  // for the writer, which will never see it
+    }
+    request_->release();
+  }
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> caller) {
+    request_->caller = caller;
+    {
+      const std::lock_guard lock(queue_->mutex);
+      SLUICE_ASSERT(!queue_->ended);
+      if (queue_->size >= limit_) return false;
+      posted_ = true;  // before the writer can see it: it may be delivered at once
+      queue_->push(*request_);
+    }
+    queue_->changed.notify_one();
+    return true;
+  }
+  Result<Written> await_resume() {
+    if (!posted_) return refuse(Failure::unavailable, "too many writes are waiting");
+    return std::move(*request_->result);
+  }
+
+ private:
+  struct Deadline : core::Timer {
+    explicit Deadline(Request& request) : Timer(fire), request(request) {}
+    static void fire(core::Timer& timer) noexcept {
+      static_cast<Deadline&>(timer).request.expired.store(true, std::memory_order_relaxed);
+    }
+    Request& request;
+  };
+
+  std::shared_ptr<Queue> queue_;
+  std::size_t limit_;
+  Request* request_;
+  Deadline deadline_;
+  bool posted_ = false;
+};
+
+Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& options) {
+  if (options.read_only) return refuse(Failure::statement, "the database is configured as read-only");
+  if (auto prepared = sqlite::prepare_file(options); !prepared) return std::unexpected(std::move(prepared.error()));
+  auto connection = sqlite::Connection::open(options, sqlite::Purpose::write);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  if (sqlite3_db_readonly((*connection)->get(), "main") != 0) {
+    return std::unexpected(Error{Failure::statement, {}, options.path + ": the file may not be written"});
+  }
+  return std::unique_ptr<SqliteWriter>(new SqliteWriter(options, *std::move(connection)));
+}
+
+SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection)
+    : options_(options), connection_(std::move(connection)), queue_(std::make_shared<Queue>()) {
+  sqlite3_progress_handler(
+      connection_->get(), stop_interval,
+      [](void* self) {
+        const Request* request = static_cast<SqliteWriter*>(self)->current_;
+        return request != nullptr && request->expired.load(std::memory_order_relaxed) ? 1 : 0;
+      },
+      this);
+  // Signals belong to the threads that know what to do with them: a new thread inherits the mask.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { serve(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "sluice-write");
+}
+
+SqliteWriter::~SqliteWriter() {
+  {
+    const std::lock_guard lock(queue_->mutex);
+    queue_->ended = true;
+  }
+  queue_->changed.notify_all();
+  thread_.join();
+}
+
+std::size_t SqliteWriter::queued() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->size;
+}
+
+Result<Statement> SqliteWriter::describe(std::string_view text, std::uint32_t id, std::span<const Parameter> declared) {
+  // The writer's own connection belongs to its thread.
+  auto connection = sqlite::Connection::open(options_, sqlite::Purpose::write);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  return (*connection)->describe(text, id, declared);
+}
+
+core::Task<Result<Written>> SqliteWriter::execute(core::Reactor& reactor, core::Mailbox& mailbox,
+                                                  const Statement& statement, std::span<const Argument> arguments,
+                                                  const QueryOptions& options) {
+  SLUICE_ASSERT(arguments.size() == statement.parameters.size());
+  return wait(*this, reactor, std::make_unique<Request>(mailbox, statement, arguments), statement.columns,
+              options.deadline);
+}
+
+core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::Reactor& reactor,
+                                               std::unique_ptr<Request> request, std::span<const Column> columns,
+                                               Instant deadline) {
+  if (deadline <= reactor.now()) co_return refuse(Failure::timed_out, "the deadline has passed before the write began");
+  Awaiter awaiter(writer, reactor, request.release(), deadline);
+  auto written = co_await awaiter;
+  if (written) written->columns = columns;
+  co_return written;
+}
+
+void SqliteWriter::serve() {
+  std::vector<Request*> batch;
+  std::unique_lock lock(queue_->mutex);
+  for (;;) {
+    queue_->changed.wait(lock, [&] { return queue_->ended || queue_->oldest != nullptr; });
+    if (queue_->oldest == nullptr) return;
+    batch.clear();
+    while (queue_->oldest != nullptr && batch.size() < options_.write_batch) {
+      batch.push_back(queue_->oldest);
+      queue_->unlink(*queue_->oldest);
+    }
+    lock.unlock();
+    write(batch);
+    for (Request* request : batch) {
+      if (!request->home.post(*request)) request->release();
+    }
+    lock.lock();
+  }
+}
+
+// Every request of the batch has its result afterwards.
+void SqliteWriter::write(std::span<Request* const> batch) {
+  for (;;) {
+    if (auto begun = connection_->run("BEGIN IMMEDIATE"); !begun) return fail_all(batch, begun.error());
+    bool rolled_back = false;
+    for (Request* request : batch) {
+      if (request->result && !*request->result) continue;  // it has failed in a round before
+      const Ended ended = perform(*request);
+      rolled_back = ended == Ended::rolled_back;
+      if (rolled_back) break;
+    }
+    // Some errors (a full disk, an interrupt) undo the whole transaction, and what others had done in it. Nobody has
+    // been told yet, so those go again, without the one that failed.
+    if (rolled_back) continue;
+    auto committed = connection_->run("COMMIT");
+    if (committed) {
+      commits_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    // Deferred constraints fail at the commit, and don't say whose they were.
+    const bool constraint = (sqlite3_errcode(connection_->get()) & 0xFF) == SQLITE_CONSTRAINT;
+    if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
+    if (constraint && batch.size() > 1) return write_alone(batch);
+    return fail_all(batch, committed.error());
+  }
+}
+
+void SqliteWriter::write_alone(std::span<Request* const> batch) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (*batch[i]->result) write(batch.subspan(i, 1));
+  }
+}
+
+void SqliteWriter::fail_all(std::span<Request* const> batch, const Error& error) {
+  for (Request* request : batch) {
+    if (!request->result || *request->result) request->result = std::unexpected(error);
+  }
+}
+
+SqliteWriter::Ended SqliteWriter::perform(Request& request) {
+  if (auto begun = connection_->run("SAVEPOINT request"); !begun) {
+    request.result = std::unexpected(std::move(begun.error()));
+  } else {
+    current_ = &request;
+    request.result = perform_statement(request);
+    current_ = nullptr;
+    if (sqlite3_get_autocommit(connection_->get()) == 0) {
+      const char* end = *request.result ? "RELEASE request" : "ROLLBACK TO request; RELEASE request";
+      if (auto ended = connection_->run(end); !ended) request.result = std::unexpected(std::move(ended.error()));
+    }
+  }
+  if (sqlite3_get_autocommit(connection_->get()) == 0) return *request.result ? Ended::done : Ended::failed;
+  // A success that has lost its transaction is none.
+  if (*request.result) request.result = std::unexpected(connection_->error(sqlite3_errcode(connection_->get())));
+  return Ended::rolled_back;
+}
+
+Result<Written> SqliteWriter::perform_statement(Request& request) {
+  if (request.expired.load(std::memory_order_relaxed)) {
+    return refuse(Failure::timed_out, "the deadline has passed before the write began");
+  }
+  auto prepared = connection_->prepared(request.id, request.text);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  sqlite3* const database = connection_->get();
+  sqlite3_stmt* const handle = (*prepared)->handle;
+  if (auto bound = sqlite::bind(handle, request.arguments.list); !bound)
+    return std::unexpected(std::move(bound.error()));
+
+  Written written;
+  const std::int64_t changed_before = sqlite3_total_changes64(database);
+  sqlite3_set_last_insert_rowid(database, 0);
+  std::shared_ptr<sqlite::RowBlock> rows;
+  int code = sqlite3_step(handle);
+  connection_->refresh(**prepared);
+  Result<void> good{};
+  if ((*prepared)->columns.size() != request.columns)
+    good = refuse(Failure::statement, "the statement's columns have changed");
+  while (good && code == SQLITE_ROW) {
+    if (rows == nullptr) rows = std::make_shared<sqlite::RowBlock>();
+    sqlite::append_row(*rows, handle, (*prepared)->columns);
+    if (rows->bytes() + rows->fields().size() * sizeof(Field) > std::size_t{options_.write_result_kib} * 1024) {
+      good = refuse(Failure::statement, "the statement returns more than write_result_kib");
+    } else {
+      code = sqlite3_step(handle);
+    }
+  }
+  if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code));
+  // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
+  if (sqlite3_total_changes64(database) != changed_before) written.changes = sqlite3_changes64(database);
+  written.last_id = sqlite3_last_insert_rowid(database);
+  sqlite3_reset(handle);
+  sqlite3_clear_bindings(handle);
+  if (!good) return std::unexpected(std::move(good.error()));
+  written.rows = std::move(rows);
+  return written;
+}
+
+}  // namespace sluice::sql

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "sql/database.h"
+#include "sql/sqlite/connection.h"
+#include "sql/sqlite/options.h"
+#include "sql/sqlite/row_block.h"
+
+namespace sluice::sql {
+
+// What a write has done. Its rows (of RETURNING) and their bytes are its own.
+struct Written {
+  std::int64_t changes = 0;  // rows inserted, updated or deleted by the statement itself
+  std::int64_t last_id = 0;  // rowid of the last row that it inserted; 0: none
+  std::shared_ptr<const sqlite::RowBlock> rows;
+  std::span<const Column> columns;  // the statement's
+
+  [[nodiscard]] Block block() const { return rows ? rows->view(columns, true) : Block{columns, {}, 0, true}; }
+};
+
+// The one writer of a SQLite file, shared by all cores. SQLite takes one writing transaction at a time and pays for
+// each with a sync of the disk; so what has gathered while the last one was written goes into the next as a whole, each
+// request in a savepoint of its own: one that fails is undone alone. Nobody hears of a success before its commit.
+class SqliteWriter {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<SqliteWriter>> open(const SqliteOptions& options);
+  SqliteWriter(const SqliteWriter&) = delete;
+  // Writes what is queued, then ends. Nobody may call execute() any more.
+  ~SqliteWriter();
+
+  // At start, before execute() is called by any core: parses and describes a statement that may write.
+  [[nodiscard]] Result<Statement> describe(std::string_view text, std::uint32_t id,
+                                           std::span<const Parameter> declared);
+
+  // From any core: `reactor` and `mailbox` are its own. `statement` outlives the call; the arguments are copied at
+  // once. Destroying the task withdraws a request that has not begun; one that has may still be committed.
+  [[nodiscard]] core::Task<Result<Written>> execute(core::Reactor& reactor, core::Mailbox& mailbox,
+                                                    const Statement& statement, std::span<const Argument> arguments,
+                                                    const QueryOptions& options);
+
+  [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t queued() const;
+
+ private:
+  struct Request;
+  struct Queue;
+  class Awaiter;
+  enum class Ended : std::uint8_t { done, failed, rolled_back };
+
+  SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection);
+
+  static core::Task<Result<Written>> wait(SqliteWriter& writer, core::Reactor& reactor,
+                                          std::unique_ptr<Request> request, std::span<const Column> columns,
+                                          Instant deadline);
+
+  // The writer's thread.
+  void serve();
+  void write(std::span<Request* const> batch);
+  void write_alone(std::span<Request* const> batch);
+  Ended perform(Request& request);
+  Result<Written> perform_statement(Request& request);
+  static void fail_all(std::span<Request* const> batch, const Error& error);
+
+  const SqliteOptions options_;
+  std::unique_ptr<sqlite::Connection> connection_;
+  std::shared_ptr<Queue> queue_;
+  Request* current_ = nullptr;  // the thread's: whose deadline the running statement obeys
+  std::atomic<std::uint64_t> commits_{0};
+  std::thread thread_;
+};
+
+}  // namespace sluice::sql

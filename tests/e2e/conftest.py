@@ -1,0 +1,170 @@
+"""Starts the real program and a real PostgreSQL for the tests, and takes them down."""
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from cluster import Postgres, free_port
+from http1 import Connection
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SLUICE = os.environ.get("SLUICE", str(ROOT / "build/dev/sluice"))
+FILMS_GENERATE = os.environ.get("FILMS_GENERATE", str(ROOT / "build/dev/examples/films_generate"))
+FILMS = ROOT / "examples/films"
+ROWS = 3000
+
+class Server:
+    """One running `sluice serve`."""
+
+    def __init__(self, config, folder, environment, port, admin_port):
+        self.port, self.admin_port = port, admin_port
+        self.judged = False  # how it ended has been looked at
+        self.log_path = folder / f"log-{port}"
+        self.log_file = open(self.log_path, "wb")
+        self.process = subprocess.Popen([SLUICE, "serve", str(config)], cwd=folder, stdout=self.log_file,
+                                        stderr=subprocess.STDOUT, env={**os.environ, **environment})
+
+    @property
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def connect(self, timeout=20):
+        return Connection(self.port, timeout)
+
+    def get(self, target, *fields, method="GET"):
+        with self.connect() as connection:
+            return connection.get(target, *fields, method=method)
+
+    def admin(self, path):
+        """(status, body) of the admin listener; (0, "") where nothing listens."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def wait(self, path="/readyz", seconds=15):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process.poll() is None, f"sluice ended with {self.process.returncode}:\n{self.log}"
+            if self.admin(path)[0] == 200:
+                return self
+            time.sleep(0.02)
+        raise AssertionError(f"{path} was not 200 within {seconds} s:\n{self.log}")
+
+    def stop(self, seconds=15):
+        """SIGTERM; it must drain and end with 0."""
+        self.judged = True
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"sluice did not stop within {seconds} s of SIGTERM:\n{self.log}") from None
+        finally:
+            self.log_file.close()
+        assert code == 0, f"sluice ended with {code}:\n{self.log}"
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.log_file.close()
+
+
+@pytest.fixture
+def sluice(tmp_path):
+    """sluice(config, server="", file=None, env={}, ready="/readyz") starts the program and waits until it is ready.
+
+    `config` is what follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a
+    configuration of its own that reads LISTEN and ADMIN from the environment. All are stopped at the end of the test.
+    """
+    running = []
+
+    def start(config="", server="", file=None, env=None, ready="/readyz"):
+        port, admin_port = free_port(), free_port()
+        if file is None:
+            file = tmp_path / f"sluice-{port}.toml"
+            file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n{server}\n'
+                            f'[admin]\nlisten = "127.0.0.1:{admin_port}"\n{config}\n')
+        environment = {"LISTEN": f"127.0.0.1:{port}", "ADMIN": f"127.0.0.1:{admin_port}", **(env or {})}
+        started = Server(file, tmp_path, environment, port, admin_port)
+        running.append(started)
+        return started.wait(ready)
+
+    yield start
+    try:
+        for each in running:
+            if not each.judged:
+                each.stop()
+    finally:
+        for each in running:
+            each.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    cluster = Postgres()
+    try:
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture
+def own_postgres():
+    """A cluster that the test may stop."""
+    cluster = Postgres()
+    try:
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def films_sqlite(tmp_path_factory):
+    """The path of a SQLite file with ROWS films."""
+    path = tmp_path_factory.mktemp("films") / "films.db"
+    subprocess.run([FILMS_GENERATE, "--rows", str(ROWS), "--sqlite", str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def films_postgres(postgres):
+    """The URL of a database with the same films."""
+    script = subprocess.run([FILMS_GENERATE, "--rows", str(ROWS), "--sql"], check=True, capture_output=True).stdout
+    postgres.psql("CREATE DATABASE films")
+    postgres.psql(script, "films")
+    return postgres.url("films")
+
+
+@pytest.fixture
+def small_sqlite(tmp_path):
+    """The path of a SQLite file with numbers(n, text): 1 to 1000."""
+    path = tmp_path / "small.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE numbers (n INTEGER PRIMARY KEY, text TEXT)")
+        database.executemany("INSERT INTO numbers VALUES (?, ?)", [(n, f"number {n}") for n in range(1, 1001)])
+    database.close()
+    return path
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with files to serve."""
+    root = tmp_path / "site"
+    root.mkdir()
+    (root / "hello.txt").write_bytes(b"Hello, world.\n")
+    (root / "big.bin").write_bytes(bytes(range(256)) * 40_000)
+    return root

@@ -1,0 +1,117 @@
+"""What `sluice check` and `sluice serve` say of a configuration that is wrong: exit code 3, and where it is wrong."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import SLUICE, FILMS
+
+
+def run(tmp_path, text, command="check", **environment):
+    file = tmp_path / "sluice.toml"
+    file.write_text(text)
+    return subprocess.run([SLUICE, command, str(file)], capture_output=True, text=True, timeout=20, cwd=tmp_path,
+                          env={**os.environ, **environment})
+
+
+def place(text, needle):
+    """line:column of the needle, both from 1."""
+    at = text.index(needle)
+    return f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"
+
+
+ENDPOINT = '''[database.main]
+url = "sqlite:small.db"
+
+[[endpoint]]
+path = "/numbers"
+get = "SELECT n, text FROM numbers"
+'''
+
+
+def test_a_good_file_is_good(tmp_path, small_sqlite):
+    checked = run(tmp_path, ENDPOINT)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_film_example_is_good(tmp_path, films_sqlite, films_postgres):
+    for database in (f"sqlite:{films_sqlite}", films_postgres):
+        checked = subprocess.run([SLUICE, "check", str(FILMS / "films.toml")], capture_output=True, text=True, timeout=20,
+                                 env={**os.environ, "DATABASE": database})
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+@pytest.mark.parametrize("text, needle, says", [
+    ('[server]\nlissten = ["127.0.0.1:0"]\n', "lissten", 'did you mean "listen"'),
+    ('[sever]\n', "sever", 'did you mean "server"'),
+    (ENDPOINT + 'retuns = "object"\n', "retuns", 'did you mean "returns"'),
+    (ENDPOINT + 'returns = "objects"\n', '"objects"', "object"),
+    ('[server]\ncores = "two"\n', '"two"', "cores"),
+    ('[server]\ncores = -1\n', "-1", "cores"),
+    ('[server]\nidle_timeout = "10 parsecs"\n', '"10 parsecs"', "idle_timeout"),
+    ('[server]\nheader_limit = 12\n', "12", "header_limit"),
+    ('[server]\nlisten = ["nowhere"]\n', '"nowhere"', "listen"),
+    ('[server.tls]\ncert = "a"\n', "tls", "tls"),
+    (ENDPOINT.replace("sqlite:small.db", "mysql://x"), '"mysql://x"', "url"),
+    (ENDPOINT + 'database = "other"\n', '"other"', "other"),
+    (ENDPOINT + ENDPOINT.split("\n\n")[1], None, "/numbers"),
+])
+def test_errors_name_their_place(tmp_path, small_sqlite, command, text, needle, says):
+    failed = run(tmp_path, text, command)
+    assert failed.returncode == 3, failed.stdout + failed.stderr
+    assert says in failed.stderr
+    if needle:
+        assert f"sluice.toml:{place(text, needle)}" in failed.stderr
+    assert "^" in failed.stderr
+
+
+def test_a_syntax_error_names_its_place(tmp_path):
+    failed = run(tmp_path, '[server]\nlisten = ["a"\n[admin]\n')
+    assert failed.returncode == 3 and re.search(r"sluice\.toml:[23]:\d+", failed.stderr)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    failed = subprocess.run([SLUICE, "check", str(tmp_path / "none.toml")], capture_output=True, text=True)
+    assert failed.returncode == 3 and "none.toml" in failed.stderr
+
+
+@pytest.mark.parametrize("sql, says", [
+    ("SELECT nn FROM numbers", "nn"),
+    ("SELECT n FROM nowhere", "nowhere"),
+    ("SELEKT n FROM numbers", "SELEKT"),
+    ("SELECT n FROM numbers; SELECT 1", "/bad"),
+])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_sql_that_cannot_be_prepared(request, tmp_path, small_sqlite, kind, sql, says):
+    text = ENDPOINT
+    if kind == "postgres":
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE TABLE IF NOT EXISTS numbers (n bigint PRIMARY KEY, text text)")
+        text = text.replace("sqlite:small.db", cluster.url())
+    text += f'\n[[endpoint]]\npath = "/bad"\nget = "{sql}"\n'
+    for command in ("check", "serve"):
+        failed = run(tmp_path, text, command)
+        assert failed.returncode == 3, failed.stdout + failed.stderr
+        assert says in failed.stderr and "/bad" in failed.stderr
+        assert f"sluice.toml:{place(text, 'get = ' + chr(34) + sql).split(':')[0]}:" in failed.stderr
+
+
+def test_a_variable_that_is_not_set(tmp_path):
+    text = '[database.main]\nurl = "${SLUICE_TEST_UNSET}"\n'
+    failed = run(tmp_path, text)
+    assert failed.returncode == 3 and "SLUICE_TEST_UNSET" in failed.stderr and "sluice.toml:2:" in failed.stderr
+
+
+def test_variables_and_their_defaults(tmp_path, small_sqlite):
+    text = ENDPOINT.replace("small.db", "${SLUICE_TEST_NAME:-small.db}")
+    assert run(tmp_path, text).returncode == 0
+    assert run(tmp_path, text, SLUICE_TEST_NAME="small.db").returncode == 0
+    assert run(tmp_path, text, SLUICE_TEST_NAME="none.db").returncode == 3
+
+
+def test_a_secret_is_not_repeated(tmp_path):
+    failed = run(tmp_path, '[database.main]\nurl = "postgres://me:${SECRET}@127.0.0.1:1/x?sslmode=nonsense"\n',
+                 SECRET="hunter2hunter2")
+    assert failed.returncode == 3 and "hunter2" not in failed.stdout + failed.stderr

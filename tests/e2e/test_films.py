@@ -1,0 +1,255 @@
+"""examples/films on both databases, as its page and curl use it."""
+import csv
+import io
+import json
+import subprocess
+
+import pytest
+
+from conftest import FILMS, ROWS
+
+TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def films(request, sluice):
+    if request.param == "sqlite":
+        database = f"sqlite:{request.getfixturevalue('films_sqlite')}"
+    else:
+        database = request.getfixturevalue("films_postgres")
+    server = sluice(file=FILMS / "films.toml", env={"DATABASE": database})
+    server.kind = request.param
+    return server
+
+
+def decode(form, body):
+    text = body.decode()
+    if form == "json":
+        return json.loads(text)
+    lines = text.splitlines()
+    if form == "ndjson":
+        return [json.loads(line) for line in lines]
+    if form == "csj":
+        header, *rows = [json.loads(f"[{line}]") for line in lines]
+        return [dict(zip(header, row)) for row in rows]
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_the_page_and_its_parts(films):
+    page = films.get("/")
+    assert page.status == 200 and page.media_type == "text/html"
+    assert page.body == (FILMS / "public/index.html").read_bytes()
+    for name, media_type in (("films.css", "text/css"), ("films.js", "text/javascript"), ("icon.svg", "image/svg+xml")):
+        part = films.get(f"/{name}")
+        assert (part.status, part.media_type) == (200, media_type)
+        assert part.body == (FILMS / "public" / name).read_bytes()
+
+
+def test_one_film_is_an_object(films):
+    answer = films.get("/films/the-silent-harbor")
+    assert answer.status == 200 and answer.media_type == "application/json"
+    film = json.loads(answer.body)
+    assert (film["id"], film["slug"], film["name_en"]) == (1, "the-silent-harbor", "The Silent Harbor")
+    assert list(film) == ["id", "slug", "adult", "name_en", "popularity", "blob"]
+
+
+def test_a_film_that_is_not_there_is_a_problem(films):
+    answer = films.get("/films/nothing-of-the-kind")
+    assert answer.status == 404 and answer.media_type == "application/problem+json"
+    problem = json.loads(answer.body)
+    assert problem["status"] == 404 and problem["title"] == "Not Found"
+
+
+def test_a_path_that_is_not_there_is_a_problem(films):
+    answer = films.get("/nothing/of/the/kind")
+    assert answer.status == 404 and answer.media_type == "application/problem+json"
+
+
+def test_a_slug_is_bound_and_never_spliced(films):
+    for slug in ("x'%20OR%20'1'='1", "%22", "x;DROP%20TABLE%20films", "%F0%9F%8E%AC"):
+        assert films.get(f"/films/{slug}").status == 404
+    assert films.get("/films/the-silent-harbor").status == 200
+
+
+def test_bytes_that_no_text_can_hold_are_refused_or_not_found(films):
+    for slug in ("%FF%FE", "a%00b"):
+        assert films.get(f"/films/{slug}").status in (400, 404)
+    assert films.get("/films/the-silent-harbor").status == 200
+
+
+def test_the_tags_of_a_film(films):
+    answer = films.get("/films/the-silent-harbor/tags")
+    assert json.loads(answer.body) == [{"tag": "coming-of-age"}, {"tag": "period"}, {"tag": "sea"}]
+    none = films.get("/films/nothing-of-the-kind/tags")
+    assert none.status == 200 and json.loads(none.body) == []
+
+
+def test_tags_are_counted(films):
+    tags = json.loads(films.get("/tags").body)
+    assert len(tags) == 40
+    counts = [tag["films"] for tag in tags]
+    assert counts == sorted(counts, reverse=True) and all(isinstance(count, int) for count in counts)
+
+
+def test_limit_and_offset(films):
+    first = json.loads(films.get("/films?limit=3").body)
+    assert [film["id"] for film in first] == [1, 2, 3]
+    later = json.loads(films.get("/films?offset=10&limit=2").body)
+    assert [film["id"] for film in later] == [11, 12]
+    assert json.loads(films.get(f"/films?offset={ROWS}").body) == []
+
+
+@pytest.mark.parametrize("value", ["ten", "1.5", "1e3", "99999999999999999999", "%20", "1;--"])
+def test_a_limit_that_is_no_integer_is_refused(films, value):
+    answer = films.get(f"/films?limit={value}")
+    assert answer.status == 400 and answer.media_type == "application/problem+json"
+
+
+def test_search(films):
+    found = json.loads(films.get("/films?q=HARBOR&limit=1000").body)
+    assert found and all("harbor" in film["name_en"].lower() for film in found)
+    assert found[0]["slug"] == "the-silent-harbor"
+    accented = json.loads(films.get("/films?q=Caf%C3%A9&limit=5").body)
+    assert accented and all("Café" in film["name_en"] for film in accented)
+    assert json.loads(films.get("/films?q=a+b+%25%27").body) == []
+
+
+def test_the_whole_table_as_csv(films):
+    answer = films.get("/films.csv")
+    assert answer.status == 200 and answer.media_type == "text/csv"
+    rows = decode("csv", answer.body)
+    assert len(rows) == ROWS and [int(row["id"]) for row in rows] == list(range(1, ROWS + 1))
+
+
+def test_csv_is_what_copy_gives(sluice, postgres, films_postgres):
+    server = sluice(file=FILMS / "films.toml", env={"DATABASE": films_postgres})
+    expected = postgres.psql("COPY (SELECT * FROM films ORDER BY id) TO STDOUT (FORMAT csv, HEADER)", "films")
+    assert server.get("/films.csv").body == expected
+
+
+def test_both_databases_hold_the_same_films(sluice, films_sqlite, films_postgres):
+    answers = []
+    for database in (f"sqlite:{films_sqlite}", films_postgres):
+        server = sluice(file=FILMS / "films.toml", env={"DATABASE": database})
+        answers.append(decode("csv", server.get("/films.csv").body))
+    for row in answers[0]:
+        row["adult"] = {"0": "f", "1": "t"}.get(row["adult"], row["adult"])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "csj"])
+def test_each_format_by_extension_holds_every_row(films, form):
+    answer = films.get(f"/films.{form}")
+    assert answer.status == 200 and answer.media_type == TYPES[form]
+    rows = decode(form, answer.body)
+    assert [int(row["id"]) for row in rows] == list(range(1, ROWS + 1))
+    names = {row["name_en"] for row in rows}
+    assert any("👩‍🚀" in (name or "") for name in names)
+    if form != "csv":
+        assert None in names
+
+
+@pytest.mark.parametrize("accept, form", [
+    ("application/json", "json"),
+    ("*/*", "json"),
+    ("text/csv", "csv"),
+    ("application/x-ndjson", "ndjson"),
+    ("TEXT/CSV", "csv"),
+    ("text/*", "csv"),
+    ("application/csj", "csj"),
+    ("text/csv;q=0.5, application/json;q=0.9", "json"),
+    ("text/csv;q=0.9, application/json;q=0.5", "csv"),
+    ("application/json;q=0, */*", "other than json"),
+    ("text/html, text/csv;q=0.1", "csv"),
+    ("text/csv;q=0.001, application/x-ndjson;q=0", "csv"),
+    ("application/json ; q=0.2 , application/x-ndjson ; q=0.3", "ndjson"),
+])
+def test_the_format_follows_accept(films, accept, form):
+    answer = films.get("/films?limit=2", f"Accept: {accept}")
+    assert answer.status == 200
+    if form == "other than json":
+        assert answer.media_type != "application/json"
+    else:
+        assert answer.media_type == TYPES[form]
+        assert len(decode(form, answer.body)) == 2
+    assert "accept" in (answer.get("vary") or "").lower()
+
+
+def test_no_accept_is_json(films):
+    assert films.get("/films?limit=1").media_type == "application/json"
+
+
+@pytest.mark.parametrize("accept", ["text/html", "image/png", "application/json;q=0", "*/*;q=0"])
+def test_what_cannot_be_given_is_406(films, accept):
+    answer = films.get("/films?limit=1", f"Accept: {accept}")
+    assert answer.status == 406 and answer.media_type == "application/problem+json"
+
+
+def test_the_extension_goes_before_accept(films):
+    assert films.get("/films.csv?limit=1", "Accept: application/json").media_type == "text/csv"
+
+
+def test_an_object_has_formats_too(films):
+    row = decode("csv", films.get("/films/the-silent-harbor.csv").body)
+    assert len(row) == 1 and row[0]["slug"] == "the-silent-harbor"
+
+
+@pytest.mark.parametrize("target", ["/", "/films.js", "/films", "/films.csv", "/films/the-silent-harbor", "/nothing"])
+def test_head_is_get_without_the_body(films, target):
+    with films.connect() as connection:
+        get = connection.get(target)
+        head = connection.get(target, method="HEAD")
+        again = connection.get("/films/the-silent-harbor")
+    assert (head.status, head.body) == (get.status, b"")
+    assert head.get("content-type") == get.get("content-type")
+    if head.get("content-length") is not None:
+        assert int(head.get("content-length")) == len(get.body)
+    assert again.status == 200
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "csj"])
+def test_a_complete_answer_tells_its_row_count_in_a_trailer(films, form):
+    answer = films.get(f"/films.{form}", "TE: trailers", "Connection: TE")
+    announced = answer.get("trailer")
+    assert announced, "no Trailer field"
+    assert str(ROWS) in [answer.trailer(name.strip()) for name in announced.split(",")]
+
+
+def test_other_methods_are_405_with_allow(films):
+    for target in ("/films", "/films/the-silent-harbor"):
+        answer = films.get(target, method="DELETE")
+        assert answer.status == 405 and answer.media_type == "application/problem+json"
+        assert {"GET", "HEAD"} <= {method.strip() for method in answer.get("allow").split(",")}
+
+
+def test_a_client_that_leaves_disturbs_nobody(films):
+    for _ in range(20):
+        with films.connect() as connection:
+            connection.send("GET /films.json HTTP/1.1\r\nHost: test\r\n\r\n")
+            connection.socket.recv(100)
+    assert films.get("/films/the-silent-harbor").status == 200
+    assert len(decode("json", films.get("/films").body)) == ROWS
+
+
+def test_pipelined_look_ups_are_answered_in_order(films):
+    slugs = [film["slug"] for film in decode("json", films.get("/films?limit=200").body)]
+    with films.connect() as connection:
+        connection.send("".join(f"GET /films/{slug} HTTP/1.1\r\nHost: test\r\n\r\n" for slug in slugs))
+        for slug in slugs:
+            answer = connection.read()
+            assert answer.status == 200 and json.loads(answer.body)["slug"] == slug
+
+
+def test_curl_agrees(films, tmp_path):
+    out = tmp_path / "films.csv"
+    run = subprocess.run(["curl", "-sS", "-f", "-o", str(out), "-w", "%{http_code} %{content_type}",
+                          f"http://127.0.0.1:{films.port}/films.csv"], capture_output=True, text=True, timeout=30)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("200 text/csv")
+    assert len(decode("csv", out.read_bytes())) == ROWS
+
+
+def test_a_client_that_reads_in_sips_gets_everything(films):
+    with films.connect() as connection:
+        connection.sip = 4099
+        assert len(decode("ndjson", connection.get("/films.ndjson").body)) == ROWS

@@ -1,0 +1,146 @@
+"""Starting, stopping, and what operators see."""
+import json
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from cluster import free_port
+from conftest import SLUICE
+from http1 import Broken
+
+
+@pytest.fixture
+def files(site):
+    return f'[[files]]\npath = "/"\nroot = "{site}"\n'
+
+
+def test_version_and_help():
+    version = subprocess.run([SLUICE, "--version"], capture_output=True, text=True)
+    assert version.returncode == 0 and re.search(r"\d+\.\d+\.\d+", version.stdout)
+    usage = subprocess.run([SLUICE, "--help"], capture_output=True, text=True)
+    assert usage.returncode == 0 and "serve" in usage.stdout and "check" in usage.stdout
+    assert subprocess.run([SLUICE, "no-such-command"], capture_output=True).returncode != 0
+
+
+def test_the_banner_names_the_addresses(sluice, files):
+    server = sluice(files)
+    assert f"127.0.0.1:{server.port}" in server.log
+    assert f"127.0.0.1:{server.admin_port}" in server.log
+
+
+def test_sigterm_finishes_what_runs_and_accepts_nothing_new(sluice, files):
+    server = sluice(files)
+    with server.connect() as idle, server.connect() as busy:
+        assert idle.get("/hello.txt").status == 200
+        busy.send("GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert busy.socket.recv(1000, socket.MSG_PEEK)
+        server.process.send_signal(signal.SIGTERM)
+        idle.assert_closed()
+        assert server.admin("/readyz")[0] != 200
+        with pytest.raises((OSError, Broken)):
+            server.get("/hello.txt")
+        assert server.process.poll() is None
+        answer = busy.read()
+        assert answer.status == 200 and answer.body == bytes(range(256)) * 40_000
+        busy.assert_closed()
+    server.stop()
+
+
+def test_the_grace_period_ends(sluice, files):
+    server = sluice(files, server='grace = "500ms"')
+    with server.connect() as connection:
+        connection.send("GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert connection.socket.recv(1000)
+        start = time.monotonic()
+        server.stop()
+        assert time.monotonic() - start < 5
+        with pytest.raises(Broken):
+            while True:
+                connection._more()
+
+
+def test_a_port_that_is_taken_ends_it(tmp_path, files):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        file = tmp_path / "sluice.toml"
+        file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n'
+                        + files)
+        run = subprocess.run([SLUICE, "serve", str(file)], capture_output=True, text=True, timeout=10)
+    assert run.returncode not in (0, 3) and run.returncode > 0
+    assert str(port) in run.stderr + run.stdout
+
+
+def test_admin_probes(sluice, files):
+    server = sluice(files)
+    assert server.admin("/livez")[0] == 200
+    assert server.admin("/readyz")[0] == 200
+    assert server.admin("/nothing")[0] == 404
+    assert server.get("/livez").status == 404  # not on the public listener
+
+
+def test_readiness_is_the_database(sluice, own_postgres):
+    server = sluice(f'''
+[database.main]
+url = "{own_postgres.url()}"
+[[endpoint]]
+path = "/one"
+get = "SELECT 1 AS one"
+''')
+    assert json.loads(server.get("/one").body) == [{"one": 1}]
+    own_postgres.stop("immediate")
+    assert server.admin("/readyz")[0] == 503
+    assert server.admin("/livez")[0] == 200
+    own_postgres.start()
+    server.wait("/readyz")
+
+
+def test_metrics(sluice, small_sqlite):
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+returns = "object"
+get = "SELECT n FROM numbers WHERE n = :n"
+''')
+    for n in range(1, 8):
+        assert server.get(f"/numbers/{n}").status == 200
+    assert server.get("/numbers/5000").status == 404
+    status, text = server.admin("/metrics")
+    assert status == 200
+    samples = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            sample = re.fullmatch(r'([a-zA-Z_:][\w:]*)(\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? ([-+0-9.eEInfNa]+)', line)
+            assert sample, f"not Prometheus text: {line!r}"
+            samples[sample.group(1) + (sample.group(2) or "")] = float(sample.group(3))
+    counted = {key: value for key, value in samples.items()
+               if key.startswith("http_server_request_duration_seconds_count")}
+    found = [value for key, value in counted.items()
+             if 'http_route="/numbers/{n:int}"' in key and 'http_response_status_code="200"' in key]
+    assert sum(found) == 7, counted
+    assert any(key.startswith("http_server_request_duration_seconds_bucket") and 'le="+Inf"' in key for key in samples)
+
+
+def test_the_access_log_is_json_lines(sluice, files):
+    server = sluice(files, server='access_log = "stdout"')
+    assert server.get("/hello.txt?a=\"b\\").status in (200, 400)
+    assert server.get("/hello.txt").status == 200
+    assert server.get("/nothing").status == 404
+    server.stop()
+    lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    assert {200, 404} <= {value for line in lines for value in line.values() if isinstance(value, int)}
+    assert any("/hello.txt" in str(line) for line in lines)
+
+
+def test_the_access_log_is_off_by_default(sluice, files):
+    server = sluice(files)
+    assert server.get("/hello.txt").status == 200
+    server.stop()
+    assert "hello.txt" not in server.log

@@ -1,0 +1,238 @@
+"""What only a real PostgreSQL shows: restarts under load, errors, limits, cancelling."""
+import json
+import threading
+import time
+
+import pytest
+
+from http1 import Broken, Connection
+
+ROWS = 20_000
+
+
+def numbers(cluster):
+    cluster.psql(f"""
+        CREATE TABLE IF NOT EXISTS numbers (n bigint PRIMARY KEY, text text NOT NULL);
+        INSERT INTO numbers SELECT n, 'number ' || n || ' ' || repeat(chr(65 + n % 26), n % 300)
+        FROM generate_series(1, {ROWS}) n ON CONFLICT DO NOTHING;
+        ANALYZE numbers""")
+
+
+def text_of(n):
+    return f"number {n} {chr(65 + n % 26) * (n % 300)}"
+
+
+CONFIG = '''
+[database.main]
+url = "{url}"
+{keys}
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+returns = "object"
+get = "SELECT n, text FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/numbers"
+get = "SELECT n, text FROM numbers ORDER BY n"
+[[endpoint]]
+path = "/sleep/{{seconds}}"
+get = "SELECT pg_sleep(cast(:seconds AS double precision))"
+[[endpoint]]
+path = "/breaks"
+get = "SELECT n, text, 1 / ({last} - n) FROM numbers ORDER BY n"
+[[endpoint]]
+path = "/two"
+returns = "object"
+get = "SELECT n FROM numbers WHERE n <= 2"
+[[endpoint]]
+path = "/day/{{day}}"
+get = "SELECT cast(:day AS date) AS day"
+[[endpoint]]
+path = "/endless"
+get = "SELECT n, repeat('x', 1000) FROM generate_series(1, 1000000000) n"
+'''
+
+
+def config(cluster, keys="", url=None):
+    numbers(cluster)
+    return CONFIG.format(url=url or cluster.url(), keys=keys, last=ROWS)
+
+
+def test_a_row_count_of_the_wrong_sort_is_500_and_logged(sluice, postgres):
+    server = sluice(config(postgres))
+    answer = server.get("/two")
+    assert answer.status == 500 and answer.media_type == "application/problem+json"
+    assert b"numbers" not in answer.body  # nothing of the server's insides
+    server.stop()
+    assert "/two" in server.log
+
+
+def test_a_value_that_does_not_fit_is_400(sluice, postgres):
+    server = sluice(config(postgres))
+    assert json.loads(server.get("/day/2026-11-21").body) == [{"day": "2026-11-21"}]
+    for day in ("2026-13-41", "yesterdayish"):
+        answer = server.get(f"/day/{day}")
+        assert answer.status == 400 and answer.media_type == "application/problem+json"
+    assert server.get("/numbers/1").status == 200
+
+
+def test_a_result_that_breaks_half_way_is_cut(sluice, postgres):
+    server = sluice(config(postgres))
+    for form in ("json", "csv", "ndjson", "csj"):
+        with pytest.raises(Broken):
+            server.get(f"/breaks.{form}")
+    assert server.get("/numbers/1").status == 200
+
+
+def test_a_statement_that_takes_too_long_is_504(sluice, postgres):
+    server = sluice(config(postgres, 'statement_timeout = "400ms"'))
+    start = time.monotonic()
+    answer = server.get("/sleep/30")
+    assert answer.status == 504 and answer.media_type == "application/problem+json"
+    assert time.monotonic() - start < 5
+    assert json.loads(server.get("/numbers/1").body)["n"] == 1
+    wait_for_quiet(postgres, "pg_sleep")
+
+
+def wait_for_quiet(cluster, what):
+    end = time.monotonic() + 5
+    while cluster.psql(f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%{what}%' "
+                       "AND pid <> pg_backend_pid()").strip() != b"0":
+        assert time.monotonic() < end, f"{what} still runs in the database"
+        time.sleep(0.05)
+
+
+def test_a_client_that_leaves_cancels_its_statement(sluice, postgres):
+    server = sluice(config(postgres))
+    with server.connect() as connection:
+        connection.send("GET /endless HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert connection.socket.recv(100_000)
+    wait_for_quiet(postgres, "generate_series")
+    assert server.get("/numbers/1").status == 200
+
+
+def test_a_full_pool_is_503_with_retry_after(sluice, postgres):
+    server = sluice(config(postgres, 'pool = 1\nwait = "300ms"\npipeline = 1'), server="cores = 1")
+    with server.connect() as busy:
+        busy.send("GET /sleep/3 HTTP/1.1\r\nHost: test\r\n\r\n")
+        time.sleep(0.3)
+        start = time.monotonic()
+        answer = server.get("/numbers/1")
+        assert answer.status == 503 and int(answer.get("retry-after")) >= 1
+        assert time.monotonic() - start < 2
+        assert busy.read().status == 200
+    assert server.get("/numbers/1").status == 200
+
+
+def test_long_results_do_not_hold_up_look_ups(sluice, postgres):
+    server = sluice(config(postgres), server="cores = 1")
+    with server.connect() as slow:
+        slow.send("GET /endless HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert slow.socket.recv(1000)
+        for n in range(1, 100):
+            assert json.loads(server.get(f"/numbers/{n}").body)["n"] == n
+
+
+@pytest.mark.parametrize("keys", ["", "prepared = false", "pipeline = 1", "pool = 1"])
+def test_the_unix_socket_and_the_kinds_of_connection(sluice, postgres, keys):
+    url = f"postgres://postgres@/postgres?host={postgres.folder}&port={postgres.port}"
+    server = sluice(config(postgres, keys, url))
+    rows = json.loads(server.get("/numbers").body)
+    assert [row["n"] for row in rows] == list(range(1, ROWS + 1))
+    assert all(row["text"] == text_of(row["n"]) for row in rows)
+    with server.connect() as connection:
+        connection.send("".join(f"GET /numbers/{n} HTTP/1.1\r\nHost: test\r\n\r\n" for n in range(1, 201)))
+        for n in range(1, 201):
+            assert json.loads(connection.read().body) == {"n": n, "text": text_of(n)}
+
+
+class Load:
+    """Keeps asking for rows on several connections, many requests on the way, and looks at every answer."""
+
+    def __init__(self, port, threads=8, depth=16):
+        self.port, self.depth = port, depth
+        self.stopped = threading.Event()
+        self.lock = threading.Lock()
+        self.good = self.unavailable = self.cut = 0
+        self.wrong = []
+        self.threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, seed):
+        n = seed * 1009
+        while not self.stopped.is_set():
+            try:
+                with Connection(self.port, timeout=15) as connection:
+                    while not self.stopped.is_set():
+                        asked = []
+                        for _ in range(self.depth):
+                            n = (n * 7919 + 12345) % ROWS
+                            asked.append(n + 1)
+                        connection.send("".join(f"GET /numbers/{each} HTTP/1.1\r\nHost: test\r\n\r\n" for each in asked))
+                        for each in asked:
+                            self._judge(each, connection.read())
+            except (Broken, ConnectionError):
+                with self.lock:
+                    self.cut += 1
+                time.sleep(0.01)
+            except Exception as error:  # a hang or a malformed answer
+                self.wrong.append(repr(error))
+                return
+
+    def _judge(self, asked, answer):
+        with self.lock:
+            if answer.status == 200:
+                if json.loads(answer.body) != {"n": asked, "text": text_of(asked)}:
+                    self.wrong.append(f"asked for {asked}, got {answer.body[:100]!r}")
+                self.good += 1
+            elif answer.status == 503 and (answer.get("retry-after") or "").isdigit():
+                self.unavailable += 1
+            else:
+                self.wrong.append(f"status {answer.status}, Retry-After {answer.get('retry-after')}")
+
+    def until(self, condition, seconds, what):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert not self.wrong, self.wrong[:5]
+            assert time.monotonic() < end, what
+            time.sleep(0.02)
+
+    def stop(self):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join(20)
+            assert not thread.is_alive(), "a request hangs"
+        assert not self.wrong, self.wrong[:5]
+
+
+@pytest.mark.parametrize("mode", ["immediate", "fast"])
+def test_a_restart_under_load(sluice, own_postgres, mode):
+    server = sluice(config(own_postgres))
+    load = Load(server.port)
+    try:
+        load.until(lambda: load.good > 2000, 15, "no answers before the restart")
+        own_postgres.stop(mode)
+        assert server.admin("/readyz")[0] == 503
+        before = load.unavailable
+        load.until(lambda: load.unavailable > before + 100, 15, "no 503 while the database is away")
+        own_postgres.start()
+        after = load.good
+        load.until(lambda: load.good > after + 2000, 15, "no recovery after the restart")
+        server.wait("/readyz")
+    finally:
+        load.stop()
+
+
+def test_connections_that_the_server_kills_are_replaced(sluice, postgres):
+    server = sluice(config(postgres))
+    load = Load(server.port, threads=4)
+    try:
+        for _ in range(5):
+            good = load.good
+            load.until(lambda: load.good > good + 300, 15, "no answers")
+            postgres.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                          "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+        good = load.good
+        load.until(lambda: load.good > good + 300, 15, "no answers at the end")
+    finally:
+        load.stop()

@@ -1,0 +1,173 @@
+// The request parser and the decoder of chunked bodies. The answer must not depend on how the bytes come: what they say
+// of the input as a whole is compared with what they say of it in pieces. The first byte of the input seeds the pieces'
+// sizes.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/h1/chunked.h"
+#include "http/h1/parser.h"
+
+namespace {
+
+using namespace sluice::http;
+using namespace sluice::http::h1;
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "h1_fuzz: %s\n", what);
+  std::abort();
+}
+
+class Pieces {
+ public:
+  explicit Pieces(std::uint8_t seed) : state_(seed * 2654435761u + 1) {}
+  std::size_t next() {
+    state_ = state_ * 1664525u + 1013904223u;
+    return 1 + (state_ >> 24) % ((state_ & 0x10000u) != 0 ? 3 : 40);
+  }
+
+ private:
+  std::uint32_t state_;
+};
+
+// A copy of exactly these bytes, so that the address sanitizer sees a read beyond them.
+std::unique_ptr<char[]> copy_of(std::string_view bytes) {
+  auto copy = std::make_unique<char[]>(bytes.size());
+  bytes.copy(copy.get(), bytes.size());
+  return copy;
+}
+
+std::string text_of(const Parsed& parsed, RequestParser& parser) {
+  std::string text = std::to_string(static_cast<int>(parsed.state)) + ' ' +
+                     std::to_string(static_cast<int>(parsed.reason)) + ' ' + std::to_string(parsed.head_size);
+  if (parsed.state != Parsed::State::done) return text;
+  const Request& request = parser.request();
+  const auto add = [&text](std::string_view part) { text.append("\n").append(part); };
+  add(std::to_string(static_cast<int>(request.method)) + std::to_string(static_cast<int>(request.version)));
+  for (std::string_view part : {request.method_text, request.target, request.path, request.query, request.authority}) {
+    add(part);
+  }
+  for (const Field& field : request.fields) {
+    add(field.name);
+    add(field.value);
+  }
+  add(parser.upgrade());
+  add(std::to_string(static_cast<int>(parser.body().kind)) + ' ' + std::to_string(parser.body().length));
+  add(std::to_string(parser.keep_alive()) + std::to_string(parser.expects_continue()));
+  return text;
+}
+
+void check_request(const Parsed& parsed, RequestParser& parser, std::string_view bytes) {
+  if (parsed.state == Parsed::State::refused) require(status_of(parsed.reason) >= 400, "a refusal without a status");
+  if (parsed.state != Parsed::State::done) return;
+  require(parsed.head_size <= bytes.size() && bytes.substr(0, parsed.head_size).ends_with("\r\n\r\n"), "a head's end");
+  const Request& request = parser.request();
+  require(request.path.starts_with('/') || request.path == "*" || request.method == Method::connect, "a path");
+  require(request.path.find('\0') == std::string_view::npos, "NUL in a path");
+  require(request.path.find("//") == std::string_view::npos, "an empty segment");
+  require(("/" + std::string(request.path) + "/").find("/../") == std::string::npos, "a path that leads up");
+  for (const Field& field : request.fields) {
+    require(!field.name.empty(), "an empty name");
+    require(field.name.find_first_of(" \t\r\n:") == std::string_view::npos, "a name");
+    require(field.value.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos, "a value");
+  }
+}
+
+void fuzz_requests(std::string_view bytes, std::uint8_t seed) {
+  RequestParser whole_parser;
+  RequestParser parser;
+  Pieces pieces(seed);
+  for (;;) {  // pipelined
+    const auto whole_copy = copy_of(bytes);
+    whole_parser.reset();
+    const Parsed whole = whole_parser.parse({whole_copy.get(), bytes.size()});
+    check_request(whole, whole_parser, bytes);
+
+    parser.reset();
+    Parsed parsed;
+    std::unique_ptr<char[]> copy;
+    for (std::size_t size = 0; size < bytes.size() && parsed.state == Parsed::State::need_more;) {
+      size = std::min(bytes.size(), size + pieces.next());
+      copy = copy_of(bytes.substr(0, size));
+      parsed = parser.parse({copy.get(), size});
+    }
+    require(text_of(whole, whole_parser) == text_of(parsed, parser), "a request depends on its pieces");
+    if (whole.state != Parsed::State::done) return;
+    bytes.remove_prefix(whole.head_size);
+    if (bytes.empty()) return;
+  }
+}
+
+struct Decoded {
+  ChunkedDecoder::Step::State state{};
+  Reason reason{};
+  std::size_t consumed = 0;
+  std::string data;
+};
+
+void decode_piece(ChunkedDecoder& decoder, std::string_view piece, Decoded& decoded) {
+  using State = ChunkedDecoder::Step::State;
+  const auto copy = copy_of(piece);
+  std::string_view rest(copy.get(), piece.size());
+  while (!rest.empty() && decoded.state != State::done && decoded.state != State::refused) {
+    const auto step = decoder.decode(rest);
+    require(step.consumed <= rest.size() && step.consumed + (step.state == State::refused ? 1 : 0) > 0, "progress");
+    require((step.state == State::data) == !step.data.empty(), "data");
+    rest.remove_prefix(step.consumed);
+    decoded.consumed += step.consumed;
+    decoded.data += step.data;
+    decoded.state = step.state;
+    decoded.reason = step.reason;
+  }
+  if (decoded.state == State::data) decoded.state = State::need_more;
+}
+
+void fuzz_chunks(std::string_view bytes, std::uint8_t seed) {
+  using State = ChunkedDecoder::Step::State;
+  ChunkedDecoder whole_decoder;
+  Decoded whole;
+  decode_piece(whole_decoder, bytes, whole);
+  ChunkedDecoder decoder;
+  Decoded decoded;
+  Pieces pieces(seed);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t size = std::min(bytes.size() - at, pieces.next());
+    decode_piece(decoder, bytes.substr(at, size), decoded);
+    at += size;
+    if (decoded.state == State::done || decoded.state == State::refused) break;
+  }
+  require(whole.state == decoded.state && whole.reason == decoded.reason && whole.consumed == decoded.consumed &&
+              whole.data == decoded.data,
+          "a chunked body depends on its pieces");
+
+  // What we write, we read.
+  sluice::Buffer out;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::size_t size = std::min(rest.size(), pieces.next());
+    const std::size_t mark = begin_chunk(out);
+    out.append(rest.substr(0, size));
+    end_chunk(out, mark);
+    rest.remove_prefix(size);
+  }
+  append_last_chunk(out);
+  ChunkedDecoder back_decoder;
+  Decoded back;
+  decode_piece(back_decoder, out.view(), back);
+  require(back.state == State::done && back.consumed == out.size() && back.data == bytes, "a body does not come back");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  fuzz_requests(bytes, data[0]);
+  fuzz_chunks(bytes, data[0]);
+  return 0;
+}

@@ -1,0 +1,28 @@
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "sql/parameters.h"
+
+// Any bytes give a statement or a refusal; a statement's offsets map back into the source in order, and it holds no
+// named parameter any more: parsing it again finds the first numbered placeholder and refuses it.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace sluice::sql;
+  const std::string_view sql(reinterpret_cast<const char*>(data), size);
+  for (const auto style : {PlaceholderStyle::dollar, PlaceholderStyle::question}) {
+    const auto parsed = parse_parameters(sql, style);
+    if (!parsed) {
+      if (parsed.error().message.empty() || parsed.error().position > size + 1) std::abort();
+      continue;
+    }
+    std::uint32_t previous = 0;
+    for (std::uint32_t i = 0; i <= parsed->text.size(); ++i) {
+      const std::uint32_t origin = parsed->source_offset(i);
+      if (origin < previous || origin > size) std::abort();
+      previous = origin;
+    }
+    const auto again = parse_parameters(parsed->text, style);
+    if (parsed->names.empty() ? !again || again->text != parsed->text : again.has_value()) std::abort();
+  }
+  return 0;
+}

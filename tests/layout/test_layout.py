@@ -1,0 +1,84 @@
+"""The shape of src/, as src/README.md states it."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+README = (SRC / "README.md").read_text()
+SOURCES = sorted([*SRC.rglob("*.h"), *SRC.rglob("*.cc")])
+
+
+def ranks():
+    """Each module's place in the layer line; siblings share one."""
+    line = re.search(r"^`(base < .* < app)`$", README, re.M)
+    assert line, "src/README.md has no layer line"
+    layers = [re.findall(r"\w+", layer) for layer in line.group(1).split("<")]
+    return {module: rank for rank, layer in enumerate(layers) for module in layer}
+
+
+def includes(path):
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', path.read_text(), re.M)
+
+
+def relative(path):
+    return str(path.relative_to(SRC))
+
+
+def test_there_is_something_to_look_at():
+    assert len(SOURCES) > 10
+    assert any(includes(path) for path in SOURCES)
+
+
+def test_a_module_includes_only_itself_and_what_is_to_its_left():
+    rank = ranks()
+    wrong = []
+    for path in SOURCES:
+        module = path.relative_to(SRC).parts[0]
+        for include in includes(path):
+            other = include.split("/")[0]
+            if other not in rank or not (SRC / include).is_file():
+                wrong.append(f'{relative(path)}: "{include}" is no path from the source root')
+            elif other != module and rank[other] >= rank[module]:
+                wrong.append(f'{relative(path)}: {module} must not include "{include}"')
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_readme_lists_the_folders_that_exist():
+    listed = re.findall(r"^\| `(\w+)/` \|", README, re.M)
+    exist = sorted(path.name for path in SRC.iterdir() if path.is_dir())
+    assert sorted(listed) == exist
+    assert set(exist) <= set(ranks()), "a folder has no place in the layer line"
+
+
+def test_a_source_includes_its_own_header_first():
+    wrong = []
+    for path in SRC.rglob("*.cc"):
+        header = path.with_suffix(".h")
+        if not header.exists():
+            continue
+        first = re.search(r'^#include\s+["<]([^">]+)[">]', path.read_text(), re.M)
+        if not first or first.group(1) != relative(header):
+            wrong.append(f'{relative(path)} must begin with #include "{relative(header)}"')
+    assert not wrong, "\n".join(wrong)
+
+
+def test_headers_have_no_include_guard_but_pragma_once():
+    wrong = [relative(path) for path in SRC.rglob("*.h") if not path.read_text().startswith("#pragma once\n")]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_header_compiles_alone():
+    compiler = os.environ.get("CXX", "clang++-19")
+
+    def check(header):
+        run = subprocess.run([compiler, "-std=c++23", "-fsyntax-only", f"-I{SRC}", '-DSLUICE_VERSION="0"', "-x", "c++", "-"],
+                             input=f'#include "{relative(header)}"\n', capture_output=True, text=True)
+        return "" if run.returncode == 0 else f"{relative(header)}:\n{run.stderr[:2000]}"
+
+    headers = [path for path in SOURCES if path.suffix == ".h"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = [text for text in pool.map(check, headers) if text]
+    assert not wrong, "\n".join(wrong)
