@@ -15,7 +15,12 @@ namespace sluice::core {
 namespace {
 
 // What poll() would report, and what an edge tells of.
-enum : unsigned { readable = 1, writable = 2, peer_end = 4, hang_up = 8, error_bit = 16, everything = 31 };
+constexpr unsigned readable = 1;
+constexpr unsigned writable = 2;
+constexpr unsigned peer_end = 4;
+constexpr unsigned hang_up = 8;
+constexpr unsigned error_bit = 16;
+constexpr unsigned everything = 31;
 
 constexpr Duration turn_cost = 1us;
 constexpr Duration syn_retry = 1s;
@@ -581,7 +586,7 @@ void SimulatedReactor::deliver_reset(Socket& socket) {
 
 unsigned SimulatedReactor::poll(const Socket& socket) const {
   if (socket.state == Socket::State::listening) return socket.queue.empty() ? 0 : readable;
-  if (socket.is_reset) return everything & ~(socket.error != 0 ? 0u : unsigned{error_bit});
+  if (socket.is_reset) return socket.error != 0 ? everything : everything & ~error_bit;
   if (socket.state == Socket::State::connecting) return 0;
   unsigned bits = 0;
   if (!socket.received.empty()) bits |= readable;
