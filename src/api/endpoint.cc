@@ -148,7 +148,7 @@ class Endpoint::RowsBody final : public http::BodySource {
     if (!last) return;
     encoder_.end(out);
     row_count_ = std::to_string(encoder_.row_count());
-    trailer_ = {"row-count", row_count_};
+    trailer_ = {"Row-Count", row_count_};
   }
 
   std::shared_ptr<const EndpointPlan> plan_;
@@ -263,9 +263,9 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
 
 http::Response Endpoint::head_of_answer(const Wish& wish) const {
   http::Response response;
-  response.fields.add("content-type", sql::media_type(wish.format));
-  if (wish.negotiated) response.fields.add("vary", "accept");
-  if (!plan_->cache_control.empty()) response.fields.add("cache-control", plan_->cache_control);
+  response.fields.add("Content-Type", sql::media_type(wish.format));
+  if (wish.negotiated) response.fields.add("Vary", "Accept");
+  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
   return response;
 }
 
@@ -294,13 +294,13 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
     encoder.begin(body);
     encoder.rows(*first, body);
     encoder.end(body);
-    response.fields.add_owned("row-count", std::to_string(encoder.row_count()));
+    response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));
     response.body = std::move(body);
     return response;
   }
   auto rows = std::make_unique<RowsBody>(plan_, wish.format, std::move(cursor));
   rows->take_first(*first);
-  if (wish.trailers) response.fields.add("trailer", "row-count");
+  if (wish.trailers) response.fields.add("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));
   return response;
 }
@@ -313,7 +313,7 @@ http::Response Endpoint::failed(const sql::Error& error) const {
     case sql::Failure::unavailable:
     case sql::Failure::lost: {
       http::Response response = http::problem(503, "The database cannot be reached now.");
-      response.fields.add("retry-after", "1");
+      response.fields.add("Retry-After", "1");
       return response;
     }
     case sql::Failure::timed_out: return http::problem(504, "The statement took too long.");

@@ -10,8 +10,8 @@ constexpr Duration readiness_wait = 2s;
 
 http::Response text_response(std::string_view type, std::string_view text) {
   http::Response response;
-  response.fields.add("content-type", type);
-  response.fields.add("cache-control", "no-store");
+  response.fields.add("Content-Type", type);
+  response.fields.add("Cache-Control", "no-store");
   Buffer body;
   body.append(text);
   response.body = std::move(body);
@@ -42,7 +42,7 @@ class Admin::Ready final : public http::Handler {
   }
   static http::Response not_ready(std::string_view why) {
     http::Response response = http::problem(503, why);
-    response.fields.add("retry-after", "1");
+    response.fields.add("Retry-After", "1");
     return response;
   }
 

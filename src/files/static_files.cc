@@ -208,7 +208,7 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
       if (location.starts_with("//")) location.erase(0, location.find_first_not_of('/') - 1);
       location += '/';
       if (!request.query.empty()) location += "?" + std::string(request.query);
-      response.fields.add_owned("location", std::move(location));
+      response.fields.add_owned("Location", std::move(location));
       return response;
     }
   } else {
@@ -227,7 +227,7 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
       case ENOMEM:
       case EAGAIN: {
         http::Response response = http::problem(503);
-        response.fields.add("retry-after", "1");
+        response.fields.add("Retry-After", "1");
         return response;
       }
       default: return http::problem(404, "There is no such file.");
@@ -238,10 +238,10 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
 
 http::Response StaticFiles::answer(const http::Request& request, const std::shared_ptr<const File>& file) const {
   http::Response response;
-  response.fields.add("content-type", file->type);
-  response.fields.add("etag", file->tag);
-  response.fields.add("last-modified", file->modified);
-  if (!cache_control_.empty()) response.fields.add("cache-control", cache_control_);
+  response.fields.add("Content-Type", file->type);
+  response.fields.add("ETag", file->tag);
+  response.fields.add("Last-Modified", file->modified);
+  if (!cache_control_.empty()) response.fields.add("Cache-Control", cache_control_);
   if (const std::string_view known = request.field("if-none-match"); !known.empty()) {
     if (lists_tag(known, file->tag)) response.status = 304;
   } else if (request.field("if-modified-since") == file->modified) {

@@ -221,11 +221,11 @@ core::Async<Response> Router::handle(Request& request) {
   if (method == Method::options) {
     Response response;
     response.status = 204;
-    response.fields.add("allow", found->allow);
+    response.fields.add("Allow", found->allow);
     return response;
   }
   Response response = problem(405, "The resource does not take this method.");
-  response.fields.add("allow", found->allow);
+  response.fields.add("Allow", found->allow);
   return response;
 }
 

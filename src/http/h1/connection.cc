@@ -446,7 +446,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
 
 core::Task<void> Connection::refuse(int status, std::string_view detail) {
   Response response = problem(status, detail);
-  if (status == 503) response.fields.add("retry-after", "1");
+  if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
   work_->output.append(body.view());
