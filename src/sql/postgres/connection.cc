@@ -393,13 +393,14 @@ void Connection::expect_answer(Query& query) {
 void Connection::release(Query&) {
   leased_ = nullptr;
   idle_since_ = pool_.reactor().now();
+  // Also where the connection is broken: close() tells those who still wait, and this one does not.
+  for (std::size_t i = 0; i < flight_size_; ++i) {
+    flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
+  }
   if (state_ == State::ready) {
     in_.consume(scanned_);
     scanned_ = 0;
     if (flight_size_ != 0) {
-      for (std::size_t i = 0; i < flight_size_; ++i) {
-        flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
-      }
       answer_.discard = true;
       draining_ = cancelling_ = true;
       drain_deadline_ = pool_.reactor().now() + drain_patience;
