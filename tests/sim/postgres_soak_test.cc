@@ -576,7 +576,7 @@ Chaos unrest() {
 }
 
 constexpr int workers = 40;
-constexpr int queries_each = sanitized ? 50 : 300;
+constexpr int queries_each = sanitized ? 150 : 300;
 
 TEST(PostgresSoak, APeacefulServerAnswersEveryQuery) {
   World world(seed(), calm(), {.notice = 0.02}, true);
