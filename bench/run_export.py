@@ -63,9 +63,11 @@ get = "{SQL}"
     # What is measured is the whole table, to the byte.
     expected = subprocess.run([*psql, "-c", f"COPY ({SQL}) TO STDOUT (FORMAT csv, HEADER)"], stdout=subprocess.PIPE,
                               check=True).stdout
-    got = subprocess.run(["curl", "-sSf", url + ".csv"], stdout=subprocess.PIPE, check=True).stdout
-    if got != expected or got.count(b"\n") != rows + 1:
-        raise SystemExit("the CSV is not what COPY gives")
+    for form in formats:
+        got = subprocess.run(["curl", "-sSf", f"{url}.{form}"], stdout=subprocess.PIPE, check=True).stdout
+        counted = got.count(b"{") if "json" in form else got.count(b"\n") - 1
+        if counted != rows or (form == "csv" and got != expected):
+            raise SystemExit(f"the {form} has {counted} rows, or is not what COPY gives")
     del got, expected
 
     jobs = {"floor": lambda: pg_floor.drain(floor, SQL)[0]}

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/cli.h"
+#include "app/config/statement.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
@@ -33,18 +34,6 @@ std::string describe(const sql::Error& error) {
 
 http::Pattern files_pattern(const std::string& path) {
   return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
-}
-
-// What the configuration says of a parameter that no statement names is a mistake, not a wish.
-void check_params(const api::EndpointOptions& options, const sql::Statement& statement,
-                  std::vector<config::Diagnostic>& errors) {
-  for (const auto& param : options.params) {
-    if (std::ranges::find(statement.parameters, param.name.value, &sql::Parameter::name) == statement.parameters.end()) {
-      errors.push_back({.position = param.name.position,
-                        .message = "endpoint \"" + options.path.value + "\": its statement has no parameter :" +
-                                   param.name.value});
-    }
-  }
 }
 
 }  // namespace
@@ -95,8 +84,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
         return unreachable(named->value, error);
       }
-      errors.list.push_back({.position = config.source.locate(options.get.position, error.position),
-                             .message = "endpoint \"" + options.path.value + "\": " + describe(error)});
+      errors.list.push_back(config::statement_refused(options, error, config.source));
       continue;
     }
     if (statement->columns.empty()) {
@@ -104,7 +92,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                              .message = "endpoint \"" + options.path.value + "\": its statement returns no columns"});
       continue;
     }
-    check_params(options, *statement, errors.list);
+    config::check_parameters(options, *statement, config.source, errors.list);
     auto endpoint = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
     plan->routes.push_back(options.path.value);
     plan->endpoints.push_back({std::move(*pattern), index, std::move(endpoint)});

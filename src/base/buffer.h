@@ -50,7 +50,7 @@ class Buffer {
   }
 
   void append(std::string_view bytes) {
-    if (bytes.empty()) return;
+    if (bytes.empty()) return;  // an empty view's data may be null, which memcpy does not take
     std::memcpy(reserve(bytes.size()), bytes.data(), bytes.size());
     end_ += bytes.size();
   }

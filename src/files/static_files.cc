@@ -96,6 +96,35 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 32> types{{
     {"webmanifest", "application/manifest+json"},
 }};
 
+// Opens a path beneath a folder, or gives -1 with errno. Where the kernel (or what filters its calls) does not know
+// openat2, the way is walked by hand, and symbolic links are refused altogether.
+int open_beneath(int root, const std::string& path) {
+  constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // non-blocking, so that a FIFO does not hold the core up
+  open_how how{.flags = flags, .mode = 0, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  const auto fd = static_cast<int>(::syscall(SYS_openat2, root, path.empty() ? "." : path.c_str(), &how, sizeof how));
+  if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return fd;
+
+  Descriptor folder(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (path.starts_with('/')) {
+    errno = EXDEV;
+    return -1;
+  }
+  for (std::string_view rest = path;;) {
+    const auto slash = rest.find('/');
+    const std::string name(rest.substr(0, slash));
+    if (name == "..") {
+      errno = EXDEV;
+      return -1;
+    }
+    const bool last = slash == std::string_view::npos;
+    const int next = ::openat(folder.fd, name.empty() ? "." : name.c_str(),
+                              last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (next < 0 || last) return next;
+    ::close(std::exchange(folder.fd, next));
+    rest.remove_prefix(slash + 1);
+  }
+}
+
 }  // namespace
 
 std::string_view media_type_of(std::string_view name) {
@@ -131,10 +160,7 @@ StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor)
 StaticFiles::~StaticFiles() { ::close(root_); }
 
 std::shared_ptr<const StaticFiles::File> StaticFiles::open(const std::string& path) const {
-  // Non-blocking, so that a FIFO does not hold the core up.
-  open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .mode = 0, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-  const auto fd = static_cast<int>(
-      ::syscall(SYS_openat2, root_, path.empty() ? "." : path.c_str(), &how, sizeof how));
+  const int fd = open_beneath(root_, path);
   if (fd < 0) return nullptr;
   auto file = std::make_shared<File>();
   file->descriptor.fd = fd;

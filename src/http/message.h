@@ -111,7 +111,7 @@ class FieldList {
   [[nodiscard]] std::span<const Field> items() const { return {items_.data(), size_}; }
   [[nodiscard]] std::string_view get(std::string_view name) const;
 
-  FieldList() = default;
+  FieldList() {}  // leaves the items as they are: only those below size_ are ever read
   FieldList(FieldList&& other) noexcept : size_(other.size_), owned_(std::move(other.owned_)) {
     for (std::size_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
     other.size_ = 0;
@@ -125,7 +125,9 @@ class FieldList {
   }
 
  private:
-  std::array<Field, capacity> items_;
+  union {
+    std::array<Field, capacity> items_;
+  };
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<std::string>> owned_;
 };

@@ -24,6 +24,7 @@ class Server:
 
     def __init__(self, config, folder, environment, port, admin_port):
         self.port, self.admin_port = port, admin_port
+        self.terminated = False  # SIGTERM was sent; a second one may end it without draining
         self.judged = False  # how it ended has been looked at
         self.log_path = folder / f"log-{port}"
         self.log_file = open(self.log_path, "wb")
@@ -60,11 +61,15 @@ class Server:
             time.sleep(0.02)
         raise AssertionError(f"{path} was not 200 within {seconds} s:\n{self.log}")
 
+    def terminate(self):
+        if not self.terminated:
+            self.terminated = True
+            self.process.send_signal(signal.SIGTERM)
+
     def stop(self, seconds=15):
         """SIGTERM; it must drain and end with 0."""
         self.judged = True
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+        self.terminate()
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

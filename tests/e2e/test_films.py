@@ -51,6 +51,7 @@ def test_one_film_is_an_object(films):
     film = json.loads(answer.body)
     assert (film["id"], film["slug"], film["name_en"]) == (1, "the-silent-harbor", "The Silent Harbor")
     assert list(film) == ["id", "slug", "adult", "name_en", "popularity", "blob"]
+    assert film["adult"] is False and film["popularity"] == 6.397 and film["blob"]["release_date"] == "1965-08-22"
 
 
 def test_a_film_that_is_not_there_is_a_problem(films):

@@ -20,8 +20,6 @@ function element(name, text, attributes = {}) {
   return node;
 }
 
-// SQLite keeps JSON as text.
-const details = (film) => (typeof film.blob === "string" ? JSON.parse(film.blob) : film.blob);
 const title = (film) => film.name_en ?? film.slug;
 
 function filmRow(film) {
@@ -29,7 +27,7 @@ function filmRow(film) {
   const cell = document.createElement("td");
   cell.append(element("a", title(film), { href: `#film/${encodeURIComponent(film.slug)}` }));
   row.append(cell);
-  row.append(element("td", details(film).release_date ?? ""));
+  row.append(element("td", film.blob.release_date ?? ""));
   row.append(element("td", film.popularity ?? "–", { class: "number" }));
   return row;
 }
@@ -58,7 +56,7 @@ async function showFilm(slug) {
   const panel = byId("film");
   try {
     const [film, tags] = await Promise.all([getJson(path), getJson(`${path}/tags`)]);
-    const about = details(film);
+    const about = film.blob;
     const facts = [
       ["Released", about.release_date],
       ["Runtime", about.runtime && `${about.runtime} minutes`],

@@ -205,7 +205,7 @@ class Checker {
     if (files.cache_control) check_field_value(*files.cache_control);
     std::string& path = files.path.value;
     if (path.empty()) return;
-    if (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are the same
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are the same
     auto pattern = parse_path(files.path);
     if (!pattern) return;
     if (!pattern->names().empty()) {

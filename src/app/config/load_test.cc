@@ -80,7 +80,7 @@ params.id = "int"
 params.b = { type = "real", default = 1.5 }
 params.a = { required = true }
 [[files]]
-path = "/static/"
+path = "/static//"
 root = "public"
 index = []
 cache_control = "max-age=60"
@@ -96,7 +96,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.write_timeout, 4s);
   EXPECT_EQ(options.server.connections, 5u);
   EXPECT_EQ(options.server.grace, 0s);
-  EXPECT_EQ(options.server.access_log, AccessLog::standard_output);
+  EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
   EXPECT_EQ(options.server.server_header.value, "");
   EXPECT_EQ(options.admin.listen.value, "");
 
@@ -419,7 +419,7 @@ TEST(Environment, ReplacesInEveryString) {
   EXPECT_EQ(options.server.server_header.value, "a b c $1 $$ ${x}");
   EXPECT_EQ(options.server.grace, 4s);
   EXPECT_EQ(options.server.body_limit, 4_KiB);
-  EXPECT_EQ(options.server.access_log, AccessLog::standard_output);
+  EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
   EXPECT_EQ(options.server.connections, 7u);
 }
 

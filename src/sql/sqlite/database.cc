@@ -22,7 +22,8 @@ constexpr std::size_t spare_blocks_max = 64;
 // SQLite refuses to bind what is longer than the connection's limit.
 bool fits_the_core(std::span<const Argument> arguments) {
   for (const Argument& argument : arguments) {
-    if (argument.text && argument.text->size() > sqlite::look_up_max_bytes) [[unlikely]] return false;
+    if (argument.text && argument.text->size() > sqlite::look_up_max_bytes) [[unlikely]]
+      return false;
   }
   return true;
 }

@@ -29,7 +29,7 @@ class TempFile {
     std::string pattern = (std::filesystem::temp_directory_path() / "sluice-sqlite-XXXXXX").string();
     directory_ = mkdtemp(pattern.data());
     options.path = (directory_ / "test.db").string();
-    execute(schema);
+    execute("BEGIN;" + std::string(schema) + ";COMMIT");
   }
   TempFile(const TempFile&) = delete;
   ~TempFile() { std::filesystem::remove_all(directory_); }
@@ -39,6 +39,7 @@ class TempFile {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(options.path.c_str(), &database), SQLITE_OK);
     sqlite3_busy_timeout(database, 5'000);
+    EXPECT_EQ(sqlite3_exec(database, "PRAGMA synchronous = OFF", nullptr, nullptr, nullptr), SQLITE_OK);
     char* message = nullptr;
     EXPECT_EQ(sqlite3_exec(database, std::string(sql).c_str(), nullptr, nullptr, &message), SQLITE_OK)
         << (message ? message : "");

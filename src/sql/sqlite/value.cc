@@ -22,7 +22,7 @@ bool is_ascii(const char* data, std::size_t size) {
     if ((word & highs) != 0) return false;
   }
   word = 0;
-  std::memcpy(&word, data, size);
+  if (size != 0) std::memcpy(&word, data, size);
   return (word & highs) == 0;
 }
 

@@ -1,0 +1,94 @@
+#include "sql/postgres/auth.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::string_view server_first =
+    "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+constexpr std::string_view server_final = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+
+ScramClient rfc_client(std::string_view password = "pencil") { return {"user", password, "rOprNGfwEbeRWgbNEkqO"}; }
+
+TEST(Md5PasswordTest, IsWhatTheServerComputes) {
+  EXPECT_EQ(md5_password("md5_user", "secret m", "\x01\x02\x03\xff"), "md5a153651f81a35efc0e5696c9708bdafb");
+  EXPECT_NE(md5_password("md5_user", "secret m", "\x01\x02\x03\xfe"), md5_password("md5_user", "secret m", "\x01\x02\x03\xff"));
+}
+
+TEST(ScramTest, FollowsTheExampleOfRfc7677) {
+  ScramClient client = rfc_client();
+  EXPECT_EQ(client.first_message(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
+  const auto final = client.final_message(server_first);
+  ASSERT_TRUE(final) << final.error();
+  EXPECT_EQ(*final,
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
+  EXPECT_TRUE(client.verify(server_final));
+}
+
+TEST(ScramTest, ServerThatDoesNotKnowThePasswordIsRefused) {
+  ScramClient client = rfc_client("pencils");
+  EXPECT_FALSE(client.verify(server_final)) << "before anything was computed";
+  ASSERT_TRUE(client.final_message(server_first));
+  EXPECT_FALSE(client.verify(server_final));
+  ScramClient right = rfc_client();
+  ASSERT_TRUE(right.final_message(server_first));
+  EXPECT_FALSE(right.verify("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95H4="));
+  EXPECT_FALSE(right.verify("v="));
+  EXPECT_FALSE(right.verify(""));
+  EXPECT_FALSE(right.verify("e=other-error"));
+  EXPECT_FALSE(right.verify("v=6rri"));
+}
+
+TEST(ScramTest, MalformedServerMessagesAreRefused) {
+  for (const std::string_view message : {
+           "",
+           "r=",
+           "r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",      // adds nothing to our nonce
+           "r=xOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",   // not our nonce
+           "r=rOprNGfwEbeRWgbNEkqOabc,i=4096",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=,i=4096",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22Za!0SNY7soEsUEjb6gQ==,i=4096",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W2=ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ=,i=4096",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=-1",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1000001",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=99999999999999999999",
+           "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096x",
+           "m=ext,r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+       }) {
+    ScramClient client = rfc_client();
+    EXPECT_FALSE(client.final_message(message)) << message;
+  }
+}
+
+TEST(ScramTest, NamesAreEscapedAndNoncesAreNew) {
+  EXPECT_EQ(ScramClient("a,b=c", "x", "n").first_message(), "n,,n=a=2Cb=3Dc,r=n");
+  std::set<std::string> nonces;
+  for (int i = 0; i < 100; ++i) {
+    const std::string nonce = ScramClient::random_nonce();
+    EXPECT_EQ(nonce.size(), 24u);
+    EXPECT_EQ(nonce.find(','), std::string::npos);
+    nonces.insert(nonce);
+  }
+  EXPECT_EQ(nonces.size(), 100u);
+}
+
+TEST(SaslprepTest, KeepsAsciiMapsSpacesAndDropsWhatMapsToNothing) {
+  EXPECT_EQ(saslprep("pencil \x7f!"), "pencil \x7f!");
+  EXPECT_EQ(saslprep("I\u00adX"), "IX");  // RFC 4013, example 1
+  EXPECT_EQ(saslprep("a\u00a0b\u3000c"), "a b c");
+  EXPECT_EQ(saslprep("p\u00e4ssw\u00f6rd"), "p\u00e4ssw\u00f6rd");
+  EXPECT_EQ(saslprep("\U0001f600"), "\U0001f600");
+  // Not UTF-8, or nothing left: raw.
+  for (const std::string_view raw : {"\xff", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\u00ad", ""}) {
+    EXPECT_EQ(saslprep(raw), raw);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,93 @@
+#include "sql/postgres/url.h"
+
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace sluice::sql::postgres {
+namespace {
+
+Url must_parse(std::string_view text) {
+  auto url = parse_url(text);
+  EXPECT_TRUE(url) << text << ": " << url.error();
+  return url.value_or(Url{});
+}
+
+TEST(UrlTest, EveryPart) {
+  const Url url = must_parse("postgres://al%20ice:p%40ss%2Fw%3A@db.example:6543/fi%6cms?application_name=a%26b&connect_timeout=7&sslmode=disable");
+  EXPECT_EQ(url.user, "al ice");
+  EXPECT_EQ(url.password, "p@ss/w:");
+  EXPECT_EQ(url.host, "db.example");
+  EXPECT_EQ(url.port, 6543);
+  EXPECT_EQ(url.database, "films");
+  EXPECT_EQ(url.application_name, "a&b");
+  EXPECT_EQ(url.connect_timeout_ms, 7000u);
+}
+
+TEST(UrlTest, DefaultsAreThoseOfLibpq) {
+  const passwd* self = getpwuid(geteuid());
+  ASSERT_NE(self, nullptr);
+  for (const std::string_view text : {"postgres://", "postgresql:///", "postgres://?sslmode=prefer"}) {
+    const Url url = must_parse(text);
+    EXPECT_EQ(url.user, self->pw_name);
+    EXPECT_EQ(url.database, self->pw_name);
+    EXPECT_EQ(url.host, "/var/run/postgresql");
+    EXPECT_EQ(url.port, 5432);
+    EXPECT_EQ(url.password, "");
+    EXPECT_FALSE(url.connect_timeout_ms);
+  }
+  EXPECT_EQ(must_parse("postgres://alice@h").database, "alice");
+  EXPECT_FALSE(must_parse("postgres://h?connect_timeout=0").connect_timeout_ms) << "0 is libpq's way to say: the default";
+}
+
+TEST(UrlTest, Hosts) {
+  EXPECT_EQ(must_parse("postgres://u@[::1]:7/d").host, "::1");
+  EXPECT_EQ(must_parse("postgres://u@[::1]:7/d").port, 7);
+  EXPECT_EQ(must_parse("postgres://u@[fe80::2]/d").host, "fe80::2");
+  EXPECT_EQ(must_parse("postgres://u@%2Fvar%2Frun/d").host, "/var/run");
+  EXPECT_EQ(must_parse("postgres://u@/d?host=/tmp/x&port=99").host, "/tmp/x");
+  EXPECT_EQ(must_parse("postgres://u@/d?host=/tmp/x&port=99").port, 99);
+  EXPECT_EQ(must_parse("postgres://u@h:/d").port, 5432);
+  EXPECT_EQ(must_parse("postgres://u:p@w@h/d").password, "p@w");
+  const Url all = must_parse("postgres://?host=h&user=u&password=p&dbname=d");
+  EXPECT_EQ(all.host + all.user + all.password + all.database, "hupd");
+}
+
+TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
+  for (const std::string_view text : {
+           "", "postgres:", "postgres:/x", "mysql://h/d", "POSTGRES//x",
+           "postgres://h:0/d", "postgres://h:65536/d", "postgres://h:5x/d", "postgres://h:-1/d",
+           "postgres://a:b:c/d", "postgres://[::1/d", "postgres://[::1]x/d", "postgres://[1.2.3.4]/d", "postgres://[x]/d",
+           "postgres://u%4@h/d", "postgres://u%zz@h/d", "postgres://h/d%", "postgres://u%00@h/d",
+           "postgres://h1,h2/d", "postgres://%40abstract/d",
+           "postgres://h/d?sslmode=require", "postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=verify-ca",
+           "postgres://h/d?sslmode=maybe", "postgres://h/d?sslmod=disable", "postgres://h/d?sslrootcert=x",
+           "postgres://h/d?connect_timeout=soon", "postgres://h/d?connect_timeout=-1", "postgres://h/d?application_name",
+           "postgres://h/d?=x", "postgres://h/d?port=70000",
+       }) {
+    EXPECT_FALSE(parse_url(text)) << text;
+  }
+  const auto nul = parse_url(std::string_view("postgres://h/d\0x", 16));
+  EXPECT_FALSE(nul);
+  const auto tls = parse_url("postgres://u:hidden@h/d?sslmode=require");
+  ASSERT_FALSE(tls);
+  EXPECT_NE(tls.error().find("TLS"), std::string::npos);
+  EXPECT_EQ(tls.error().find("hidden"), std::string::npos);
+}
+
+TEST(UrlTest, ResolvesAddressesNamesAndDirectories) {
+  const auto text_of = [](std::string_view url) {
+    auto addresses = resolve(must_parse(url));
+    EXPECT_TRUE(addresses) << addresses.error();
+    return addresses && !addresses->empty() ? addresses->front().text() : "";
+  };
+  EXPECT_EQ(text_of("postgres://u@127.0.0.1:5/d"), "127.0.0.1:5");
+  EXPECT_EQ(text_of("postgres://u@[::1]:5/d"), "[::1]:5");
+  EXPECT_EQ(text_of("postgres://u@/d?host=/tmp&port=5"), "unix:/tmp/.s.PGSQL.5");
+  EXPECT_NE(text_of("postgres://u@localhost:5/d"), "");
+  EXPECT_FALSE(resolve(must_parse("postgres://u@nobody.invalid/d")));
+  EXPECT_FALSE(resolve(must_parse("postgres://u@/d?host=/" + std::string(200, 'x'))));
+}
+
+}  // namespace
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,54 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "app/config/load.h"
+#include "app/config/statement.h"
+
+// The whole loader but for the file system: whatever the text, it is a configuration or a list of errors that can be
+// rendered, and every character of a statement can be pointed at.
+namespace {
+
+using namespace sluice;
+using namespace sluice::app::config;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+std::optional<std::string> environment(std::string_view name) {
+  if (name == "A") return "a";
+  if (name == "LONG") return std::string(300, 'x');
+  if (name == "EMPTY") return "";
+  return {};
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string text(reinterpret_cast<const char*>(data), size);
+  auto config = parse(Source("fuzz.toml", text), environment);
+  if (!config) {
+    require(!config.error().list.empty());
+    require(config.error().text().starts_with("fuzz.toml:"));
+    return 0;
+  }
+  require(!config->options.endpoints.empty() || !config->options.files.empty());
+  for (const auto& endpoint : config->options.endpoints) {
+    require(!endpoint.path.value.empty() && !endpoint.get.value.empty() && !endpoint.database.value.empty());
+    std::uint32_t characters = count_characters(endpoint.get.value);
+    Position before = endpoint.get.position;
+    for (std::uint32_t i = 1; i <= characters && i < 1000; ++i) {
+      Position at = config->source.locate(endpoint.get.position, i);
+      require(at >= before);
+      before = at;
+    }
+    sql::Error error{.failure = sql::Failure::statement, .sqlstate = {}, .message = "no", .position = characters};
+    require(!config->source.render(statement_refused(endpoint, error, config->source)).empty());
+    std::vector<Diagnostic> unused;
+    check_parameters(endpoint, {}, config->source, unused);
+    for (const Diagnostic& one : unused) require(!config->source.render(one).empty());
+  }
+  return 0;
+}
