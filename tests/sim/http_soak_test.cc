@@ -524,8 +524,8 @@ class World {
     while (!bytes.empty()) {
       const std::size_t size = pieces ? random.between(1, bytes.size()) : bytes.size();
       iovec part{const_cast<char*>(bytes.data()), size};
-      // The server takes nothing more while it waits for its own answers to be read.
-      if (!co_await stream.write({&part, 1}, 100s)) co_return false;
+      // The server takes nothing more while it waits for its own answers to be read, and slow clients take minutes.
+      if (!co_await stream.write({&part, 1}, 600s)) co_return false;
       bytes.remove_prefix(size);
       if (!bytes.empty() && ++pauses < 8 && random.chance(0.5)) co_await Sleep(reactor, random.up_to(1s));
     }
