@@ -113,6 +113,8 @@ class Reactor {
  protected:
   explicit Reactor(Instant start) : now_(start), timers_(start) {}
   void run_hooks();
+  [[nodiscard]] bool hooks_pending() const { return hooks_ != nullptr; }
+  [[nodiscard]] std::size_t timers_armed() const { return timers_.size(); }
 
   Instant now_;
 

@@ -60,6 +60,7 @@ class Stream {
   ~Stream() { close(); }
 
   [[nodiscard]] core::Handle& handle() { return handle_; }
+  [[nodiscard]] const core::Handle& handle() const { return handle_; }
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   [[nodiscard]] bool open() const { return handle_.open(); }
   void close() noexcept { reactor_.close(handle_); }

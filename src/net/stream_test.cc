@@ -1,9 +1,11 @@
 #include "net/stream.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
 
 namespace sluice::net {
 namespace {
@@ -11,7 +13,12 @@ namespace {
 using core::Task;
 using core::TaskGroup;
 
-class StreamTest : public testing::Test {
+struct BackEnd {
+  const char* name;
+  std::unique_ptr<core::Reactor> (*make)();
+};
+
+class StreamTest : public testing::TestWithParam<BackEnd> {
  public:
   void SetUp() override {
     ASSERT_TRUE(reactor->listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
@@ -41,13 +48,13 @@ class StreamTest : public testing::Test {
     void await_resume() noexcept {}
   };
 
-  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  std::unique_ptr<core::Reactor> reactor = GetParam().make();
   core::Handle listener;
   core::Address address;
   TaskGroup tasks;
 };
 
-TEST_F(StreamTest, MegabytesArriveWholeThroughSmallReads) {
+TEST_P(StreamTest, MegabytesArriveWholeThroughSmallReads) {
   bool done = false;
   const std::string sent(3'000'000, 'x');
   std::size_t received = 0;
@@ -75,7 +82,7 @@ TEST_F(StreamTest, MegabytesArriveWholeThroughSmallReads) {
   EXPECT_EQ(received, sent.size() + 1000);
 }
 
-TEST_F(StreamTest, AReadEndsAtItsDeadlineAndCanBeCancelled) {
+TEST_P(StreamTest, AReadEndsAtItsDeadlineAndCanBeCancelled) {
   bool done = false;
   tasks.spawn([](StreamTest& test, bool& finished) -> Task<void> {
     Stream client(*test.reactor);
@@ -93,7 +100,7 @@ TEST_F(StreamTest, AReadEndsAtItsDeadlineAndCanBeCancelled) {
   tasks.cancel();
 }
 
-TEST_F(StreamTest, ConnectingToNobodyFails) {
+TEST_P(StreamTest, ConnectingToNobodyFails) {
   bool done = false;
   reactor->close(listener);
   tasks.spawn([](StreamTest& test, bool& finished) -> Task<void> {
@@ -105,7 +112,7 @@ TEST_F(StreamTest, ConnectingToNobodyFails) {
   run_until(done);
 }
 
-TEST_F(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
+TEST_P(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
   bool done = false;
   Stream silent(*reactor);
   const std::string bytes(64'000'000, 'x');
@@ -119,6 +126,23 @@ TEST_F(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
   }(*this, bytes, done));
   run_until(done);
 }
+
+// A rough network must not be told from a smooth one, but by the time it takes.
+INSTANTIATE_TEST_SUITE_P(BackEnds, StreamTest,
+                         testing::Values(BackEnd{"epoll", [] { return core::make_epoll_reactor(); }},
+                                         BackEnd{"simulated",
+                                                 []() -> std::unique_ptr<core::Reactor> {
+                                                   return std::make_unique<core::SimulatedReactor>(1);
+                                                 }},
+                                         BackEnd{"simulated_rough",
+                                                 []() -> std::unique_ptr<core::Reactor> {
+                                                   return std::make_unique<core::SimulatedReactor>(
+                                                       2, core::Faults{.short_read = 0.3,
+                                                                       .short_write = 0.3,
+                                                                       .would_block = 0.3,
+                                                                       .split = 0.3});
+                                                 }}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace sluice::net

@@ -202,13 +202,18 @@ core::Task<void> Connection::run() {
     const Parsed parsed = work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
       if (!work_->output.empty() && !co_await flush()) co_return;
-      if (work_->input.empty() && !reading_may_succeed()) {
-        if (server_.draining_) co_return;
-        work_->parser.reset();
-        server_.give_back(std::move(work_));
-        continue;
+      net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
+      if (!reading.attempt()) {
+        if (!work_->input.empty()) {
+          (void)co_await reading;
+        } else {
+          if (server_.draining_) co_return;
+          work_->parser.reset();
+          server_.give_back(std::move(work_));
+          continue;
+        }
       }
-      const auto got = co_await stream_.read(work_->input, read_bytes, deadline_);
+      const auto got = reading.await_resume();
       if (got && *got != 0) continue;
       // Silence, or the end, in the middle of a head is an error; between requests it is a goodbye.
       if (!work_->input.empty() && !got && got.error().code == Errc::timed_out) {
@@ -358,6 +363,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
   std::uint64_t sent = 0;
   for (;;) {
+    const std::size_t complete = output.size();
     const std::size_t chunk = chunked ? begin_chunk(output) : output.size();
     const std::size_t before = output.size();
     Result<BodySource::Progress> progress = BodySource::Progress::done;
@@ -369,7 +375,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
     }
     if (!progress) {
-      // No last chunk, no orderly end: the client can tell that something is missing.
+      // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
+      // answers among it, it still gets.
+      output.truncate(complete);
+      (void)co_await flush();
       if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
       report(&request, response.status, sent, true);
       co_return Sent::no;

@@ -48,7 +48,6 @@ class Connection : public core::SlabAllocated {
 
   enum class Sent : bool { no, yes };
 
-  [[nodiscard]] bool reading_may_succeed() const { return stream_.handle().may_read; }
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
   // Writes the whole answer to the output, if that needs no waiting and no copying of much.
@@ -64,7 +63,7 @@ class Connection : public core::SlabAllocated {
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
-  mutable net::Stream stream_;
+  net::Stream stream_;
   std::unique_ptr<Workspace> work_;
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request

@@ -395,8 +395,10 @@ void Connection::expect_answer(Query& query) {
 void Connection::release(Query&) {
   leased_ = nullptr;
   idle_since_ = pool_.reactor().now();
-  // Also of a broken connection: when it is closed, the query may be waiting for another one, or be gone.
-  for (std::size_t i = 0; i < flight_size_; ++i) flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
+  // Also where the connection is broken: close() tells those who still wait, and this one does not.
+  for (std::size_t i = 0; i < flight_size_; ++i) {
+    flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
+  }
   if (state_ == State::ready) {
     in_.consume(scanned_);
     scanned_ = 0;
@@ -609,12 +611,14 @@ void Connection::finish_foremost(const Message& message) {
   if (entry.named) {
     Prepared& state = prepared(entry.statement);
     if (entry.prepares && (answer.changed || !answer.described)) {
-      // Whether it exists is not known where nobody was left to check its columns, or Parse has failed.
-      state = answer.described || !answer.error ? Prepared::stale : Prepared::no;
+      // Whether it exists is not known where nobody was left to check its columns, or Parse has failed. Stale is always
+      // right: closing what does not exist is no error.
+      state = Prepared::stale;
     } else if (answer.error) {
       stale = answer.error->sqlstate == "26000" ||
               (answer.error->sqlstate == "0A000" && answer.error->routine == "RevalidateCachedQuery");
-      if (stale) state = answer.error->sqlstate == "26000" ? Prepared::no : Prepared::stale;
+      // The next one may have been parsed meanwhile, by a request that had the same answer before this one.
+      if (stale) state = Prepared::stale;
     } else if (state != Prepared::yes && entry.query != nullptr) {
       stale = true;  // sent behind a Parse whose columns turned out to be others
     }
@@ -698,6 +702,10 @@ Connection::Progress Connection::scan(Piece& piece) {
   while (state_ == State::ready && !lease_finished_ && scanned_ < block_bytes) {
     Message message;
     const Framing framing = frame(in_.data() + scanned_, in_.size() - scanned_, pool_.options().max_row_bytes, message);
+    if (framing != Framing::complete && message.size > message_limit && in_.data()[scanned_] != 'D') {
+      break_off("the server sent a message that is too long");
+      break;
+    }
     if (framing == Framing::need_more) {
       needed_ = message.size;
       break;

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/reactor.h"
+
+namespace sluice::core {
+
+// What a simulated network does to those who use it: only what a real kernel or a real network may do as well.
+// Probabilities are per attempt or per segment, 0 to 1.
+struct Faults {
+  double short_read = 0;      // recv gives only a part of what is there; the rest is announced later
+  double short_write = 0;     // send takes only a part though there is room; the room is announced later
+  double would_block = 0;     // an attempt that could have worked gives EAGAIN; it is announced later
+  double split = 0;           // what one send took arrives in pieces
+  double stall = 0;           // a segment, and what follows it, comes late, as after a loss
+  double reset = 0;           // a segment ends its connection: both ends are reset, what was in flight is lost
+  double vanish = 0;          // a segment is the last: nothing gets through any more, in either direction, unannounced
+  double refuse = 0;          // a connect is answered with ECONNREFUSED
+  double accept_error = 0;    // accept gives EMFILE; the connection stays in the queue, and no new edge tells of it
+  double accept_abort = 0;    // accept gives ECONNABORTED; the connection is reset
+  Duration min_delay = 20us;  // of a segment
+  Duration max_delay = 500us;
+  Duration stall_delay = 300ms;
+  Duration later = 1ms;            // at most, until what a fault has held back is announced
+  std::size_t buffer = 64 * 1024;  // bytes of one direction that were sent and not read yet; then send gives EAGAIN
+};
+
+// The simulated back end: a network in memory and a virtual clock that jumps to the next event, both driven by one
+// seed. Everybody connects to listeners of the same reactor, by address. It keeps to the letter of what Linux promises
+// to those who register a socket once and edge-triggered: whoever waits for an edge that the kernel would not give
+// waits here, too.
+//
+// The same seed and the same calls give the same history. Nothing here sleeps; a turn costs at least a microsecond of
+// virtual time, so that even a loop that never waits reaches its deadlines.
+class SimulatedReactor final : public Reactor {
+ public:
+  struct Counters {
+    std::uint64_t turns = 0;
+    std::uint64_t connections = 0;
+    std::uint64_t segments = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t short_reads = 0;
+    std::uint64_t short_writes = 0;
+    std::uint64_t would_blocks = 0;  // injected ones
+    std::uint64_t stalls = 0;
+    std::uint64_t resets = 0;
+    std::uint64_t vanished = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t accept_errors = 0;
+  };
+
+  explicit SimulatedReactor(std::uint64_t seed, const Faults& faults = {});
+  ~SimulatedReactor() override;
+
+  std::int64_t wall_clock_ns() const override;
+
+  Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) override;
+  Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) override;
+  // In progress for IP addresses, at once for unix sockets, as on Linux.
+  Result<bool> connect(Handle& handle, const Address& address) override;
+  Result<void> connect_result(Handle& handle) override;
+  Result<Address> local_address(const Handle& handle) const override;
+  void close(Handle& handle) noexcept override;
+  void shutdown_write(Handle& handle) noexcept override;
+  void reset_on_close(Handle& handle) noexcept override;
+
+  Io recv(Handle& handle, char* into, std::size_t size) override;
+  Io send(Handle& handle, std::span<const iovec> parts) override;
+  Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) override;
+
+  void turn(Instant until) override;
+  void wake() noexcept override { woken_.store(true, std::memory_order_release); }
+
+  // Between turns: nothing is ready or on its way, no timer is armed and nobody has called wake(). A turn without an
+  // end would last for ever; here it returns.
+  [[nodiscard]] bool deadlocked() const;
+  // A hash over everything that has happened and when.
+  [[nodiscard]] std::uint64_t history() const { return history_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  // A fault has ended this connection, or will; without one only its two ends can have done it.
+  [[nodiscard]] bool broken_by_fault(const Handle& handle) const;
+  [[nodiscard]] std::size_t open_handles() const { return sockets_.size(); }
+  // From now on; what is under way already stays as it is.
+  void set_faults(const Faults& faults) { faults_ = faults; }
+
+ private:
+  struct Socket;
+  struct Packet;
+  enum class Kind : std::uint8_t { syn, accepted, data, fin, reset, taken, edge };
+  struct Later;
+
+  static Socket& socket_of(const Handle& handle) { return *static_cast<Socket*>(handle.backend); }
+
+  std::uint64_t random();
+  std::uint64_t below(std::uint64_t bound) { return random() % bound; }
+  bool happens(double probability);
+  Duration delay();
+  void note(Kind kind, const Socket& socket, std::uint64_t value);
+
+  Result<void> attach(Handle& handle, std::shared_ptr<Socket> socket);
+  Socket* find_listener(const Address& address);
+  std::uint16_t ephemeral_port();
+
+  // Sends one packet to the other end, behind what this end has sent before.
+  void post(Socket& from, Kind kind, std::string bytes = {}, std::size_t count = 0);
+  void post_at(Instant when, Kind kind, std::shared_ptr<Socket> to, std::string bytes = {}, std::size_t count = 0);
+  void transmit(Socket& from, std::string bytes);
+  void answer_with_reset(Socket& closed);
+  void break_connection(Socket& socket);
+  void announce_later(Socket& socket, unsigned edge);
+
+  void arrive();
+  void deliver(Packet& packet);
+  void deliver_syn(const std::shared_ptr<Socket>& from, std::size_t tries);
+  void deliver_reset(Socket& socket);
+  void edge(Socket& socket, unsigned bits);
+  [[nodiscard]] unsigned poll(const Socket& socket) const;
+  void harvest();
+  void dispatch(Handle& handle, unsigned bits);
+  Io refuse_send(Handle& handle, Socket& socket, bool& refused);
+  std::size_t room(const Socket& socket) const;
+
+  std::uint64_t random_;
+  Faults faults_;
+  Counters counters_;
+  Instant start_;
+  std::uint64_t history_ = 14695981039346656037u;
+  std::atomic<bool> woken_{false};
+
+  int next_fd_ = 1'000'000;  // far beyond real descriptors: a system call on one of these fails
+  std::uint16_t next_port_ = 32768;
+  std::map<int, std::shared_ptr<Socket>> sockets_;  // the open ones, by descriptor
+  std::vector<Socket*> listeners_;
+
+  std::uint64_t next_packet_ = 0;
+  std::vector<Packet> packets_;  // a heap, the earliest first
+
+  struct Ready {
+    std::shared_ptr<Socket> socket;
+    unsigned bits;
+  };
+  std::vector<std::shared_ptr<Socket>> edges_;  // those with an edge that nobody has looked at
+  std::vector<Ready> batch_;
+  Handle* dispatching_ = nullptr;
+};
+
+}  // namespace sluice::core

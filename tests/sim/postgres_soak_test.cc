@@ -1,0 +1,631 @@
+// The real PostgreSQL client against a scripted server on a simulated network. Every value tells which request it
+// answers, so that answers that get crossed are seen; every query ends with its whole answer or with an error.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+#include "net/stream.h"
+#include "simulation.h"
+#include "sql/postgres/database.h"
+#include "sql/postgres/types.h"
+
+namespace sluice::sim {
+namespace {
+
+using core::Task;
+using sql::Failure;
+
+constexpr std::uint32_t int8_oid = 20;
+constexpr std::uint32_t text_oid = 25;
+
+// ---- The rows that a request is answered with ----
+
+std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row) {
+  const std::uint64_t mixed = id * 31 + row * 7;
+  if (mixed % 11 == 0) return std::nullopt;
+  return pattern(id ^ (row << 32), mixed % 97 == 0 ? 9000 : mixed % 150);
+}
+
+// ---- The server ----
+
+// What the server does of itself; probabilities are per message.
+struct Chaos {
+  double notice = 0;   // NOTICE, ParameterStatus and NOTIFY come in between
+  double forget = 0;   // requests: prepared statements are gone, as after DISCARD ALL
+  double end = 0;      // FATAL, as when an administrator ends the session
+  double drop = 0;     // the connection is reset
+  double hang = 0;     // no answer for a minute
+  double garbage = 0;  // what no server says
+  double refuse = 0;   // sessions: no connection slot
+  Duration think = 2ms;
+};
+
+class FakeServer {
+ public:
+  FakeServer(core::Reactor& reactor, std::uint64_t seed, const Chaos& chaos)
+      : reactor_(reactor), listener_(reactor), random_(seed), chaos_(chaos) {
+    if (!reactor.listen(listener_.handle(), address(), {})) std::abort();
+    tasks_.spawn(accept());
+  }
+  static core::Address address() { return *core::Address::parse("127.0.0.1:5432"); }
+  [[nodiscard]] std::size_t sessions() const { return tasks_.size() - 1; }
+
+  std::uint64_t cancelled = 0;
+  std::uint64_t ended = 0;  // sessions, by its own doing
+
+ private:
+  struct Session {
+    explicit Session(core::Reactor& reactor, std::uint64_t seed) : stream(reactor), random(seed) {}
+    net::Stream stream;
+    Random random;
+    Buffer in;
+    std::string out;
+    std::map<std::string, std::string, std::less<>> statements;
+    std::string bound;  // the unnamed portal's statement
+    std::vector<std::string> values;
+    std::uint32_t key = 0;
+    bool has_portal = false;
+    bool skips = false;  // after an error, up to Sync
+    bool running = false;
+    bool cancelled = false;
+  };
+
+  Task<void> accept() {
+    for (;;) {
+      (void)co_await listener_.readable(never);
+      auto session = std::make_unique<Session>(reactor_, random_.next());
+      const auto accepted = reactor_.accept(listener_.handle(), session->stream.handle(), nullptr);
+      if (!accepted) {
+        co_await Sleep(reactor_, 10ms);
+      } else if (*accepted) {
+        tasks_.spawn(serve(std::move(session)));
+      }
+    }
+  }
+
+  static void put_u16(std::string& out, std::size_t value) {
+    out += static_cast<char>(value >> 8);
+    out += static_cast<char>(value);
+  }
+  static void put_u32(std::string& out, std::uint64_t value) {
+    put_u16(out, (value >> 16) & 0xffff);
+    put_u16(out, value & 0xffff);
+  }
+  static std::uint32_t u32(std::string_view bytes) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    return value;
+  }
+  static void say(Session& session, char type, std::string_view payload = {}) {
+    session.out += type;
+    put_u32(session.out, payload.size() + 4);
+    session.out += payload;
+  }
+  static void say_error(Session& session, std::string_view severity, std::string_view state, std::string_view message) {
+    std::string payload;
+    for (const auto& [code, text] : {std::pair{'S', severity}, {'V', severity}, {'C', state}, {'M', message}}) {
+      payload += code;
+      payload += text;
+      payload += '\0';
+    }
+    payload += '\0';
+    say(session, 'E', payload);
+  }
+  static void fail(Session& session, std::string_view state, std::string_view message) {
+    say_error(session, "ERROR", state, message);
+    session.skips = true;
+  }
+
+  Task<bool> fill(Session& session) {
+    const auto got = co_await session.stream.read(session.in, session.random.between(1, 20'000), never);
+    co_return got && *got != 0;
+  }
+  // In random pieces.
+  Task<bool> flush(Session& session) {
+    std::string_view left = session.out;
+    while (!left.empty()) {
+      const std::size_t size = session.random.chance(0.3) ? session.random.between(1, left.size()) : left.size();
+      iovec part{const_cast<char*>(left.data()), size};
+      if (!co_await session.stream.write({&part, 1}, 600s)) co_return false;
+      left.remove_prefix(size);
+      if (!left.empty() && session.random.chance(0.3)) co_await Sleep(reactor_, session.random.up_to(2ms));
+    }
+    session.out.clear();
+    co_return true;
+  }
+  // One message: its type, or 0 at the end. The payload stays in `payload`.
+  Task<char> receive(Session& session, std::string& payload, bool startup = false) {
+    const std::size_t head = startup ? 4 : 5;
+    for (;;) {
+      const std::string_view bytes = session.in.view();
+      if (bytes.size() >= head) {
+        const std::size_t size = u32(bytes.substr(head - 4));
+        if (bytes.size() >= size + head - 4) {
+          const char type = startup ? ' ' : bytes[0];
+          payload = bytes.substr(head, size - 4);
+          session.in.consume(size + head - 4);
+          co_return type;
+        }
+      }
+      // Whatever has been answered goes out before it waits.
+      if (!session.out.empty() && !co_await flush(session)) co_return 0;
+      if (!co_await fill(session)) co_return 0;
+    }
+  }
+
+  Task<void> serve(std::unique_ptr<Session> owned) {
+    Session& session = *owned;
+    std::string payload;
+    if (co_await receive(session, payload, true) == 0) co_return;
+    if (u32(payload) == 80877102) {  // CancelRequest
+      co_await Sleep(reactor_, session.random.up_to(3ms));
+      const auto other = sessions_.find(u32(std::string_view(payload).substr(4)));
+      if (other != sessions_.end() && other->second->running) other->second->cancelled = true;
+      co_return;
+    }
+    if (session.random.chance(chaos_.refuse)) {
+      say_error(session, "FATAL", "53300", "sorry, too many clients already");
+      (void)co_await flush(session);
+      co_return;
+    }
+    session.key = ++last_key_;
+    sessions_[session.key] = &session;
+    struct Leaving {
+      FakeServer& server;
+      std::uint32_t key;
+      ~Leaving() { server.sessions_.erase(key); }
+    } leaving{*this, session.key};
+
+    say(session, 'R', std::string(4, '\0'));
+    say(session, 'S', std::string("server_version\00015.4\0", 20));
+    std::string key;
+    put_u32(key, session.key);
+    put_u32(key, 4711);
+    say(session, 'K', key);
+    say(session, 'Z', "I");
+    for (;;) {
+      const char type = co_await receive(session, payload);
+      if (type == 0 || type == 'X') co_return;
+      if (co_await misbehaves(session)) co_return;
+      co_await Sleep(reactor_, session.random.chance(0.1) ? session.random.up_to(chaos_.think) : Duration(0));
+      if (type == 'S') {
+        session.skips = false;
+        say(session, 'Z', "I");
+        if (session.random.chance(chaos_.forget)) session.statements.clear();
+      } else if (!session.skips && !co_await obey(session, type, payload)) {
+        co_return;
+      }
+    }
+  }
+
+  // True: the session is over.
+  Task<bool> misbehaves(Session& session) {
+    Random& random = session.random;
+    if (random.chance(chaos_.notice)) {
+      say(session, 'N', std::string("SNOTICE\0C00000\0Mby the way\0\0", 28));
+      say(session, 'S', std::string("application_name\0other\0", 23));
+      std::string notification;
+      put_u32(notification, 1);
+      say(session, 'A', notification + std::string("channel\0payload\0", 16));
+    }
+    if (random.chance(chaos_.hang)) co_await Sleep(reactor_, 60s);
+    if (random.chance(chaos_.end)) {
+      ++ended;
+      say_error(session, "FATAL", "57P01", "terminating connection due to administrator command");
+      (void)co_await flush(session);
+      co_return true;
+    }
+    if (random.chance(chaos_.garbage)) {
+      ++ended;
+      session.out = "\x7f" + pattern(random.next(), random.below(50));
+      (void)co_await flush(session);
+      co_return true;
+    }
+    if (random.chance(chaos_.drop)) {
+      ++ended;
+      session.out.resize(random.below(session.out.size() + 1));
+      (void)co_await flush(session);
+      reactor_.reset_on_close(session.stream.handle());
+      co_return true;
+    }
+    co_return false;
+  }
+
+  // False: the session is over.
+  Task<bool> obey(Session& session, char type, const std::string& payload) {
+    std::string_view rest = payload;
+    const auto string = [&rest] {
+      const std::string_view text = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(text.size() + 1);
+      return std::string(text);
+    };
+    const auto number = [&rest](std::size_t bytes) {
+      std::size_t value = 0;
+      for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(rest[i]);
+      rest.remove_prefix(bytes);
+      return value;
+    };
+    switch (type) {
+      case 'Q':
+        say(session, 'C', std::string_view("SET\0", 4));
+        say(session, 'Z', "I");
+        break;
+      case 'P': {
+        const std::string name = string();
+        if (!name.empty() && session.statements.contains(name)) {
+          fail(session, "42P05", "prepared statement already exists");
+          break;
+        }
+        session.statements[name] = string();
+        say(session, '1');
+        break;
+      }
+      case 'C':
+        rest.remove_prefix(1);
+        session.statements.erase(string());
+        say(session, '3');
+        break;
+      case 'D': {
+        rest.remove_prefix(1);
+        if (!session.statements.contains(string())) {
+          fail(session, "26000", "prepared statement does not exist");
+          break;
+        }
+        std::string types;
+        put_u16(types, 3);
+        for (int i = 0; i < 3; ++i) put_u32(types, text_oid);
+        say(session, 't', types);
+        std::string columns;
+        put_u16(columns, 3);
+        for (const auto& [name, oid] : {std::pair{"id", int8_oid}, {"n", int8_oid}, {"t", text_oid}}) {
+          columns += name;
+          columns += '\0';
+          put_u32(columns, 0);
+          put_u16(columns, 0);
+          put_u32(columns, oid);
+          put_u16(columns, 8);
+          put_u32(columns, 0xffffffff);
+          put_u16(columns, 0);
+        }
+        say(session, 'T', columns);
+        break;
+      }
+      case 'B': {
+        (void)string();
+        const std::string name = string();
+        session.has_portal = session.statements.contains(name);
+        if (!session.has_portal) {
+          fail(session, "26000", "prepared statement does not exist");
+          break;
+        }
+        for (std::size_t formats = number(2); formats != 0; --formats) (void)number(2);
+        session.values.clear();
+        for (std::size_t values = number(2); values != 0; --values) {
+          const std::size_t size = number(4);
+          session.values.emplace_back(rest.substr(0, size));
+          rest.remove_prefix(size);
+        }
+        say(session, '2');
+        break;
+      }
+      case 'E': {
+        (void)string();
+        session.running = true;
+        const bool goes_on = co_await execute(session, number(4));
+        session.running = session.cancelled = false;
+        co_return goes_on;
+      }
+      default:
+        ADD_FAILURE() << "the client sent a message of type " << type;
+        co_return false;
+    }
+    co_return true;
+  }
+
+  Task<bool> execute(Session& session, std::size_t limit) {
+    if (session.values.size() != 3 || !session.has_portal) {
+      ADD_FAILURE() << session.values.size() << " values";
+      co_return false;
+    }
+    const std::uint64_t id = std::stoull(session.values[0]);
+    const std::uint64_t count = std::stoull(session.values[1]);
+    const bool fails = session.values[2] == "fail";
+    for (std::uint64_t row = 0; row < count; ++row) {
+      if (limit != 0 && row == limit) {
+        say(session, 's');
+        co_return true;
+      }
+      std::string values;
+      put_u16(values, 3);
+      for (const std::optional<std::string>& value :
+           {std::optional(std::to_string(id)), std::optional(std::to_string(row)), text_of(id, row)}) {
+        put_u32(values, value ? value->size() : 0xffffffff);
+        if (value) values += *value;
+      }
+      say(session, 'D', values);
+      if (session.out.size() > 8000 && session.random.chance(0.5)) {
+        if (!co_await flush(session)) co_return false;
+        if (co_await misbehaves(session)) co_return false;
+        if (session.random.chance(0.1)) co_await Sleep(reactor_, session.random.up_to(chaos_.think));
+        if (session.cancelled) {
+          ++cancelled;
+          fail(session, "57014", "canceling statement due to user request");
+          co_return true;
+        }
+      }
+    }
+    if (fails) {
+      fail(session, "22012", "division by zero in " + std::to_string(id));
+    } else {
+      const std::string tag = "SELECT " + std::to_string(count);
+      say(session, 'C', std::string_view(tag.c_str(), tag.size() + 1));
+    }
+    co_return true;
+  }
+
+  core::Reactor& reactor_;
+  net::Stream listener_;
+  Random random_;
+  Chaos chaos_;
+  std::map<std::uint32_t, Session*> sessions_;
+  std::uint32_t last_key_ = 0;
+  core::TaskGroup tasks_;
+};
+
+// ---- The clients ----
+
+struct Tally {
+  std::uint64_t asked = 0;
+  std::uint64_t whole = 0;
+  std::uint64_t left = 0;     // destroyed before the end
+  std::uint64_t refused = 0;  // by the statement itself, as it should be
+  std::map<Failure, std::uint64_t> failures;
+};
+
+sql::postgres::Options options() {
+  sql::postgres::Options result;
+  result.addresses = {FakeServer::address()};
+  result.user = "somebody";
+  result.database = "films";
+  result.pool_size = 4;
+  result.wait_ms = 30'000;
+  result.statement_timeout_ms = 10'000;
+  result.idle_ms = 20'000;
+  result.pipeline = 16;
+  return result;
+}
+
+class World {
+ public:
+  World(std::uint64_t seed, const core::Faults& faults, const Chaos& chaos, bool peaceful,
+        const sql::postgres::Options& chosen = options())
+      : reactor(seed, faults), server(reactor, seed + 1, chaos), peaceful_(peaceful), random_(seed + 2) {
+    database = std::make_unique<sql::postgres::Database>(reactor, chosen);
+    for (std::uint32_t id = 0; id < 3; ++id) {
+      sql::Statement& statement = statements_[id];
+      statement.id = id;
+      statement.text = "SELECT id, n, t FROM rows($1, $2, $3) -- " + std::to_string(id);
+      statement.parameters = {{"id", {}}, {"count", {}}, {"mode", {}}};
+      statement.columns = {{"id", sql::postgres::builtin_type(int8_oid)},
+                           {"n", sql::postgres::builtin_type(int8_oid)},
+                           {"t", sql::postgres::builtin_type(text_oid)}};
+      statement.one_row = id == 0;
+    }
+  }
+
+  void populate(int workers, int queries, Duration pause) {
+    for (int i = 0; i < workers; ++i) clients.spawn(work(random_.next(), queries, pause));
+  }
+  bool run() {
+    while (!clients.empty() && failures_ < 10) {
+      if (reactor.deadlocked()) {
+        ADD_FAILURE() << clients.size() << " clients wait for ever";
+        return false;
+      }
+      reactor.turn(never);
+    }
+    return clients.empty();
+  }
+  void expect_nothing_left() {
+    database.reset();
+    const Instant end = reactor.now() + 700s;  // a session of the server may still sleep, or wait for room
+    while (!reactor.deadlocked() && reactor.now() < end) reactor.turn(end);
+    EXPECT_TRUE(reactor.deadlocked());
+    EXPECT_LE(reactor.open_handles(), 1 + server.sessions());
+    if (peaceful_) {
+      EXPECT_EQ(reactor.open_handles(), 1u) << "the listener";
+    }
+  }
+  void print(const char* name) {
+    std::printf("%s: %llu queries: %llu whole, %llu left, %llu refused,", name, as_long(tally.asked),
+                as_long(tally.whole), as_long(tally.left), as_long(tally.refused));
+    for (const auto& [failure, count] : tally.failures)
+      std::printf(" %llu x %d,", as_long(count), static_cast<int>(failure));
+    const auto& counters = database->counters();
+    std::printf(
+        " shared %llu, exclusive %llu, overflows %llu, retries %llu, reprepared %llu, cancels %llu (%llu hit), lost "
+        "%llu\n",
+        as_long(counters.shared_requests), as_long(counters.exclusive_requests), as_long(counters.overflows),
+        as_long(counters.retries), as_long(counters.reprepared), as_long(counters.cancels), as_long(server.cancelled),
+        as_long(counters.lost));
+  }
+  static unsigned long long as_long(std::uint64_t value) { return value; }
+
+  core::SimulatedReactor reactor;
+  FakeServer server;
+  std::unique_ptr<sql::postgres::Database> database;
+  core::TaskGroup clients;
+  Tally tally;
+
+ private:
+  void complain(std::uint64_t id, const std::string& what) {
+    ++failures_;
+    ADD_FAILURE() << "query " << id << ": " << what;
+  }
+
+  Task<void> work(std::uint64_t seed, int queries, Duration pause) {
+    Random random(seed);
+    for (int i = 0; i < queries; ++i) {
+      co_await Sleep(reactor, random.up_to(pause));
+      const Instant begin = reactor.now();
+      co_await ask(random);
+      if (reactor.now() - begin > 200s) complain(last_id_, "took too long");
+    }
+  }
+
+  Task<void> ask(Random& random) {
+    const sql::Statement& statement = statements_[random.below(3)];
+    const std::uint64_t id = ++last_id_;
+    std::uint64_t count = random.below(30);
+    if (statement.one_row) {
+      count = random.below(3);
+    } else if (statement.id == 2 && id / 400 % 2 != 0 && random.chance(0.3)) {
+      // The pool learns how large a statement's results are; now and then that changes.
+      count = random.between(900, 6000);
+    }
+    const bool fails = random.chance(0.05);
+    const bool slow = random.chance(0.05);
+    const std::uint64_t leave_at = random.chance(0.1) ? random.below(count + 1) : count + 1;
+    const std::string texts[] = {std::to_string(id), std::to_string(count), fails ? "fail" : "rows"};
+    const sql::Argument arguments[] = {{texts[0]}, {texts[1]}, {texts[2]}};
+    ++tally.asked;
+
+    auto cursor = co_await database->query(statement, arguments, {});
+    if (!cursor) {
+      failed(id, cursor.error(), fails);
+      co_return;
+    }
+    // Whoever asks for one row is given no more than two, and no error that comes behind them.
+    const std::uint64_t most = statement.one_row ? std::min<std::uint64_t>(count, 2) : count;
+    std::uint64_t row = 0;
+    for (;;) {
+      auto block = co_await (*cursor)->next();
+      if (!block) {
+        failed(id, block.error(), fails);
+        co_return;
+      }
+      for (std::size_t i = 0; i < block->rows; ++i, ++row) {
+        const auto fields = block->row(i);
+        if (fields.size() != 3 || fields[0].view() != texts[0]) {
+          complain(id, "got a row of query " + std::string(fields[0].view()));
+          co_return;
+        }
+        const std::optional<std::string> text = text_of(id, row);
+        if (fields[1].view() != std::to_string(row) || fields[2].is_null() != !text ||
+            (text && fields[2].view() != *text)) {
+          complain(id, "row " + std::to_string(row) + " is wrong");
+          co_return;
+        }
+      }
+      if (block->last) break;
+      if (row > leave_at) {
+        ++tally.left;
+        co_return;
+      }
+      if (slow) co_await Sleep(reactor, random.up_to(500ms));
+    }
+    if (row != most) complain(id, std::to_string(row) + " rows instead of " + std::to_string(most));
+    if (fails && !(statement.one_row && count >= 2)) complain(id, "has not failed");
+    ++tally.whole;
+  }
+
+  void failed(std::uint64_t id, const sql::Error& error, bool fails) {
+    if (error.sqlstate == "22012") {
+      ++tally.refused;
+      if (!fails || error.message != "division by zero in " + std::to_string(id))
+        complain(id, "got another one's error");
+      if (error.failure != Failure::bad_argument) complain(id, "its error is told as something else");
+      return;
+    }
+    ++tally.failures[error.failure];
+    if (peaceful_) complain(id, error.sqlstate + " " + error.message);
+    // What the server does is never the statement's fault, unless it forgets it each time that it is asked.
+    const bool forgotten = error.sqlstate == "0A000" || error.sqlstate == "26000";
+    if (error.failure == Failure::bad_argument || (error.failure == Failure::statement && !forgotten)) {
+      complain(id, error.sqlstate + " " + error.message);
+    }
+  }
+
+  bool peaceful_;
+  Random random_;
+  sql::Statement statements_[3];
+  std::uint64_t last_id_ = 0;
+  int failures_ = 0;
+};
+
+core::Faults calm() {
+  return {.short_read = 0.1, .short_write = 0.1, .would_block = 0.1, .split = 0.2, .stall = 0.001};
+}
+core::Faults storm() {
+  core::Faults faults = calm();
+  faults.reset = 0.001;
+  faults.vanish = 0.0003;
+  faults.refuse = 0.02;
+  faults.accept_error = 0.05;
+  faults.buffer = 30'000;
+  return faults;
+}
+Chaos unrest() {
+  return {
+      .notice = 0.02, .forget = 0.01, .end = 0.001, .drop = 0.001, .hang = 0.0001, .garbage = 0.0003, .refuse = 0.05};
+}
+
+constexpr int workers = 40;
+constexpr int queries_each = sanitized ? 150 : 300;
+
+TEST(PostgresSoak, APeacefulServerAnswersEveryQuery) {
+  World world(seed(), calm(), {.notice = 0.02}, true);
+  world.populate(workers, queries_each, 300ms);
+  ASSERT_TRUE(world.run());
+  world.print("peace");
+  EXPECT_EQ(world.tally.whole + world.tally.left + world.tally.refused, world.tally.asked);
+  EXPECT_GT(world.database->counters().shared_requests, world.tally.asked / 4);
+  EXPECT_GT(world.database->counters().overflows, 0u);
+  EXPECT_GT(world.database->counters().cancels, 0u);
+  world.expect_nothing_left();
+}
+
+TEST(PostgresSoak, WhateverTheServerDoesEveryQueryEndsAndNoAnswersAreCrossed) {
+  World world(seed() + 1, storm(), unrest(), false);
+  world.populate(workers, queries_each, 300ms);
+  ASSERT_TRUE(world.run());
+  world.print("unrest");
+  EXPECT_GT(world.tally.whole, world.tally.asked / 2);
+  EXPECT_LT(world.tally.failures[Failure::statement], world.tally.asked / 100);
+  EXPECT_GT(world.database->counters().retries, 0u);
+  EXPECT_GT(world.database->counters().reprepared, 0u);
+  EXPECT_GT(world.server.ended, 0u);
+  world.expect_nothing_left();
+}
+
+// As behind PgBouncer in transaction mode: nothing is kept and nothing is shared.
+TEST(PostgresSoak, WithoutPreparedStatements) {
+  auto chosen = options();
+  chosen.prepared = false;
+  World world(seed() + 2, calm(), {.notice = 0.02, .forget = 0}, true, chosen);
+  world.populate(10, queries_each, 300ms);
+  ASSERT_TRUE(world.run());
+  world.print("bouncer");
+  EXPECT_EQ(world.database->counters().shared_requests, 0u);
+  world.expect_nothing_left();
+}
+
+TEST(PostgresSoak, TheSameSeedGivesTheSameHistory) {
+  std::uint64_t histories[2];
+  for (std::uint64_t& history : histories) {
+    World world(seed() + 3, storm(), unrest(), false);
+    world.populate(10, 20, 100ms);
+    ASSERT_TRUE(world.run());
+    history = world.reactor.history();
+  }
+  EXPECT_EQ(histories[0], histories[1]);
+}
+
+}  // namespace
+}  // namespace sluice::sim
