@@ -216,7 +216,7 @@ class Load:
 
 @pytest.mark.parametrize("mode", ["immediate", "fast"])
 def test_a_restart_under_load(sluice, own_postgres, mode):
-    server = sluice(config(own_postgres, 'wait = "100ms"'))
+    server = sluice(config(own_postgres))
     load = Load(server.port)
     try:
         load.until(lambda: load.good > 2000, 15, "no answers before the restart")

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/sleep.h"
 #include "sql/postgres/cluster.h"
 #include "sql/postgres/url.h"
 
@@ -759,6 +760,14 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
   ASSERT_TRUE(meanwhile.error);
   EXPECT_EQ(meanwhile.error->failure, Failure::unavailable);
   EXPECT_FALSE(ping(100ms));
+  // After a few failed openings a request is not made to wait any more.
+  const Instant still_away = reactor->now() + 2s;
+  EXPECT_TRUE(turn_until([&] { return database->counters().open_failures >= 3 || reactor->now() > still_away; }));
+  const Instant asked = reactor->now();
+  const Rows refused = fetch(object, {"1"});
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->failure, Failure::unavailable);
+  EXPECT_LT(reactor->now() - asked, 300ms) << "less than the wait that the options allow";
 
   cluster.start();
   EXPECT_TRUE(turn_until([&] { return database->open_connections() == 1; }));
@@ -786,6 +795,7 @@ TEST_F(PostgresTest, ACrashUnderLoadCrossesNoAnswers) {
         if (rows.error) {
           EXPECT_EQ(rows.error->failure, Failure::unavailable) << rows.error->message;
           ++counts.failed;
+          co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);  // the refusal came without waiting
         } else {
           std::string expected;
           for (int n = 0; n < 30; ++n) expected += key;

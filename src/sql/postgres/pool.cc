@@ -6,7 +6,10 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr Duration first_backoff = 50ms;
-constexpr Duration longest_backoff = 5s;
+constexpr Duration longest_backoff = 2s;
+// Openings that fail in a row until requests fail at once instead of waiting: a quick restart is waited for, an outage
+// does not make every client wait.
+constexpr std::uint32_t failures_until_away = 3;
 constexpr Duration cancel_patience = 2s;
 constexpr std::uint16_t most_small_results = 1024;
 
@@ -35,6 +38,8 @@ std::size_t Pool::open_connections() const {
   }));
 }
 
+bool Pool::server_is_away() const { return failures_ >= failures_until_away && open_connections() == 0; }
+
 Error Pool::unavailable() const {
   if (open_connections() != 0) return {Failure::unavailable, {}, "every connection is busy", 0};
   Error error = last_failure_;
@@ -46,6 +51,11 @@ Error Pool::unavailable() const {
 void Pool::admit(Query& query) {
   Queue& queue = queue_of(query);
   if (queue.first == nullptr && place(query)) return;
+  if (server_is_away()) {
+    ++counters_.unavailable;
+    query.set_failure(unavailable());
+    return;
+  }
   if (waiting_ >= options_.wait_limit) {
     ++counters_.unavailable;
     query.set_failure({Failure::unavailable, {}, "too many requests wait for a connection", 0});
@@ -207,8 +217,8 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     retry_at_ = reactor_.now() + delay;
     reactor_.timers().schedule(retry_timer_, retry_at_);
   }
-  if (configuration && open_connections() == 0) {
-    // A wrong password stays wrong: nobody has to wait to hear of it.
+  if (server_is_away() || (configuration && open_connections() == 0)) {
+    // A server that is away, or a wrong password: nobody has to wait to hear of it.
     for (Queue* queue : {&shared_waiting_, &exclusive_waiting_}) {
       while (Query* const query = queue->first) {
         leave_queue(*query);

@@ -51,6 +51,9 @@ class Pool {
   [[nodiscard]] Error unavailable() const;
   [[nodiscard]] bool somebody_waits() const { return waiting_ != 0; }
 
+  // Nothing is open, and what was tried lately failed.
+  [[nodiscard]] bool server_is_away() const;
+
   // From connections.
   void opened();
   // `configuration`: trying again will not help.
