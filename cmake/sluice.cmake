@@ -7,7 +7,8 @@ target_include_directories(sluice_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_definitions(sluice_options INTERFACE SLUICE_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of its own coroutine frames and of std::expected's storage.
-  target_compile_options(sluice_options INTERFACE -fcoroutines -Wno-maybe-uninitialized -Wno-mismatched-new-delete)
+  target_compile_options(sluice_options INTERFACE -fcoroutines -Wno-maybe-uninitialized -Wno-mismatched-new-delete
+    -Wno-shadow)  # GCC takes a parameter for a member's shadow where it only initialises it
 endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all)
