@@ -200,6 +200,8 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
       text = request.path_values[source.path_index];
     } else {
       text = query.find(source.name);
+      // What a form sends for a field that was left empty is no number.
+      if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
     }
     if (!text) {
       if (source.required) return bad_parameter(source.name, "is missing");

@@ -19,7 +19,8 @@ struct ParamOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("type", &ParamOptions::type,
-            "What the value is checked as: 400 where it does not fit. Without it the database's own type decides.");
+            "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
+            "empty value of a type other than `text` counts as missing.");
     v.field("default", &ParamOptions::default_value,
             "The value where the request has none. Without it the value is NULL.");
     v.field("required", &ParamOptions::required, "A request without the parameter is answered 400.");

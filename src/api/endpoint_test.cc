@@ -1,0 +1,239 @@
+#include "api/endpoint.h"
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace sluice::api {
+namespace {
+
+using core::Async;
+using core::Task;
+
+// Gives prepared blocks, and keeps what it was asked with.
+class FakeDatabase final : public sql::Database {
+ public:
+  struct Step {
+    std::vector<std::vector<const char*>> rows;
+    bool last = true;
+    std::optional<sql::Failure> failure;
+  };
+
+  Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t, std::span<const sql::Parameter>) override {
+    co_return sql::Statement{};
+  }
+  Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
+                                                         std::span<const sql::Argument> arguments,
+                                                         const sql::QueryOptions&) override {
+    asked.clear();
+    for (const auto& argument : arguments) {
+      asked.push_back(argument.text ? std::optional<std::string>(*argument.text) : std::nullopt);
+    }
+    if (refusal) return std::unexpected(sql::Error{*refusal, {}, "refused", 0});
+    return sql::Result<std::unique_ptr<sql::Cursor>>(std::make_unique<FakeCursor>(*this, statement));
+  }
+  Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
+
+  std::deque<Step> steps;
+  std::optional<sql::Failure> refusal;
+  std::vector<std::optional<std::string>> asked;
+
+ private:
+  struct FakeCursor final : sql::Cursor {
+    FakeCursor(FakeDatabase& database, const sql::Statement& statement) : database(database), statement(statement) {}
+    Async<sql::Result<sql::Block>> next() override {
+      const Step step = database.steps.front();
+      database.steps.pop_front();
+      if (step.failure) return std::unexpected(sql::Error{*step.failure, {}, "broke", 0});
+      fields.clear();
+      for (const auto& row : step.rows) {
+        for (const char* text : row) {
+          fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
+        }
+      }
+      return sql::Result<sql::Block>(sql::Block{statement.columns, fields, step.rows.size(), step.last});
+    }
+    FakeDatabase& database;
+    const sql::Statement& statement;
+    std::vector<sql::Field> fields;
+  };
+};
+
+class EndpointTest : public testing::Test {
+ public:
+  void make(std::string_view path, Returns returns, std::vector<sql::Parameter> parameters,
+            std::vector<Named<ParamOptions>> params = {}) {
+    EndpointOptions options;
+    options.path.value = path;
+    options.returns = returns;
+    options.params = std::move(params);
+    sql::Statement statement;
+    statement.parameters = std::move(parameters);
+    statement.columns = {{"id", number}, {"name", text}};
+    plan = std::make_shared<const EndpointPlan>(options, *http::Pattern::parse(path), std::move(statement));
+    endpoint = std::make_unique<Endpoint>(plan, database, *reactor);
+  }
+  http::Response get(std::string_view query = {}, std::vector<http::Field> fields = {}, std::string_view in_path = {},
+                     std::string_view extension = {}) {
+    http::Request request;
+    request.query = query;
+    request.fields = fields;
+    request.path_values[0] = in_path;
+    request.extension = extension;
+    auto answer = endpoint->handle(request);
+    if (answer.ready()) return answer.take();
+    std::optional<http::Response> late;
+    core::TaskGroup tasks;
+    tasks.spawn([](Async<http::Response> from, std::optional<http::Response>& into) -> Task<void> {
+      into.emplace(co_await std::move(from));
+    }(std::move(answer), late));
+    return std::move(*late);
+  }
+  // The whole body, with "|broken" behind one that breaks off.
+  static std::string body(http::Response& response) {
+    if (auto* bytes = std::get_if<Buffer>(&response.body)) return std::string(bytes->view());
+    auto& source = *std::get<std::unique_ptr<http::BodySource>>(response.body);
+    Buffer out;
+    for (;;) {
+      auto progress = source.pull(out).take();
+      if (!progress) return std::string(out.view()) + "|broken";
+      if (*progress == http::BodySource::Progress::done) return std::string(out.view());
+    }
+  }
+
+  static constexpr auto type_of = [](sql::Form form) {
+    auto type = std::make_shared<sql::Type>();
+    type->form = form;
+    return std::shared_ptr<const sql::Type>(std::move(type));
+  };
+  std::shared_ptr<const sql::Type> number = type_of(sql::Form::number);
+  std::shared_ptr<const sql::Type> text = type_of(sql::Form::text);
+  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  FakeDatabase database;
+  std::shared_ptr<const EndpointPlan> plan;
+  std::unique_ptr<Endpoint> endpoint;
+};
+
+TEST_F(EndpointTest, ParametersComeFromPathQueryAndDefaults) {
+  ParamOptions limit;
+  limit.default_value = Located<Scalar>(Scalar{"20"});
+  ParamOptions must;
+  must.required = true;
+  make("/x/{slug}", Returns::rows,
+       {{"slug", {}}, {"limit", sql::ParameterType::integer}, {"q", {}}, {"must", {}}},
+       {{{"limit"}, limit}, {{"must"}, must}});
+  database.steps = {{}, {}, {}};
+  EXPECT_EQ(get("must=1&q=a+b&slug=forged", {}, "heat").status, 200);
+  EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"heat", "20", "a b", "1"}));
+  EXPECT_EQ(get("must=&limit=&q=", {}, "heat").status, 200) << "an empty number is a missing one";
+  EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"heat", "20", "", ""}));
+  EXPECT_EQ(get("must=1&limit=7", {}, "heat").status, 200);
+  EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"heat", "7", std::nullopt, "1"}));
+}
+
+TEST_F(EndpointTest, AValueThatDoesNotFitIs400AndNeverReachesTheDatabase) {
+  ParamOptions must;
+  must.required = true;
+  make("/x", Returns::rows, {{"n", sql::ParameterType::integer}, {"r", sql::ParameterType::real},
+                             {"b", sql::ParameterType::boolean}, {"must", {}}},
+       {{{"must"}, must}});
+  for (const char* query : {"n=x&must=1", "n=1.5&must=1", "n=99999999999999999999&must=1", "n=%201&must=1", "r=1x&must=1",
+                            "b=yes&must=1", "n=1", "must=a%00b", "n=0x10&must=1", "n=1;drop&must=1"}) {
+    database.asked = {"untouched"};
+    http::Response response = get(query);
+    EXPECT_EQ(response.status, 400) << query;
+    EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"untouched"})) << query;
+  }
+  database.steps = {{}};
+  EXPECT_EQ(get("n=-9223372036854775808&r=1e3&b=true&must=1").status, 200);
+}
+
+TEST_F(EndpointTest, AnObjectIsExactlyOneRow) {
+  make("/x", Returns::object, {});
+  database.steps = {{.rows = {{"1", "a"}}, .last = true, .failure = {}}};
+  http::Response one = get();
+  EXPECT_EQ(one.status, 200);
+  EXPECT_EQ(body(one).substr(0, 19), R"({"id":1,"name":"a"})");
+  database.steps = {{}};
+  EXPECT_EQ(get().status, 404);
+  database.steps = {{.rows = {{"1", "a"}, {"2", "b"}}, .last = true, .failure = {}}};
+  EXPECT_EQ(get().status, 500);
+  // One row whose block is not the last: only the next tells.
+  database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}}, {}};
+  http::Response later = get();
+  EXPECT_EQ(later.status, 200);
+  EXPECT_EQ(body(later).substr(0, 19), R"({"id":1,"name":"a"})");
+  database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
+                    {.rows = {{"2", "b"}}, .last = true, .failure = {}}};
+  EXPECT_EQ(get().status, 500);
+}
+
+TEST_F(EndpointTest, TheFormatIsNegotiatedOrTakenFromTheExtension) {
+  make("/x", Returns::rows, {});
+  const auto type = [&](std::vector<http::Field> fields, std::string_view extension = {}) {
+    database.steps = {{.rows = {{"1", nullptr}}, .last = true, .failure = {}}};
+    http::Response response = get({}, std::move(fields), {}, extension);
+    return response.status == 200 ? std::string(response.fields.get("Content-Type")) : std::to_string(response.status);
+  };
+  EXPECT_EQ(type({}), "application/json");
+  EXPECT_EQ(type({{"accept", "text/csv;q=0.9, application/json;q=0.1"}}).substr(0, 8), "text/csv");
+  EXPECT_EQ(type({{"accept", "application/x-ndjson"}}), "application/x-ndjson");
+  EXPECT_EQ(type({{"accept", "image/png"}}), "406");
+  EXPECT_EQ(type({{"accept", "image/png"}}, ".csj"), "application/csj") << "the extension decides alone";
+}
+
+TEST_F(EndpointTest, WhatIsAllThereHasALengthAndARowCount) {
+  make("/x", Returns::rows, {});
+  database.steps = {{.rows = {{"1", "a"}, {"2", nullptr}}, .last = true, .failure = {}}};
+  http::Response response = get({}, {}, {}, ".csv");
+  EXPECT_EQ(body(response), "id,name\n1,a\n2,\n");
+  EXPECT_EQ(response.fields.get("Row-Count"), "2");
+}
+
+TEST_F(EndpointTest, ALongerResultIsStreamedAndCountedInItsTrailer) {
+  make("/x", Returns::rows, {});
+  database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
+                    {.rows = {{"2", "b"}}, .last = false, .failure = {}},
+                    {}};
+  http::Response response = get({}, {{"TE", "trailers"}}, {}, ".csv");
+  EXPECT_EQ(response.fields.get("Trailer"), "Row-Count");
+  EXPECT_EQ(body(response), "id,name\n1,a\n2,b\n");
+  const auto trailers = std::get<std::unique_ptr<http::BodySource>>(response.body)->trailers();
+  ASSERT_EQ(trailers.size(), 1u);
+  EXPECT_EQ(trailers[0].value, "2");
+}
+
+TEST_F(EndpointTest, AStreamThatBreaksIsCut) {
+  make("/x", Returns::rows, {});
+  database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
+                    {.rows = {}, .last = false, .failure = sql::Failure::lost}};
+  http::Response response = get({}, {}, {}, ".csv");
+  EXPECT_EQ(body(response), "id,name\n1,a\n|broken");
+}
+
+TEST_F(EndpointTest, FailuresAreStatusesWithoutTheDatabasesWords) {
+  make("/x", Returns::rows, {});
+  const std::map<sql::Failure, int> statuses{{sql::Failure::unavailable, 503},
+                                             {sql::Failure::lost, 503},
+                                             {sql::Failure::timed_out, 504},
+                                             {sql::Failure::bad_argument, 400},
+                                             {sql::Failure::statement, 500}};
+  for (const auto& [failure, status] : statuses) {
+    for (const bool at_once : {true, false}) {
+      database.refusal = at_once ? std::optional(failure) : std::nullopt;
+      database.steps = {{.rows = {}, .last = false, .failure = failure}};
+      http::Response response = get();
+      EXPECT_EQ(response.status, status);
+      EXPECT_EQ(response.fields.get("Retry-After").empty(), status != 503);
+      const std::string text_of_body = body(response);
+      EXPECT_EQ(text_of_body.find("refused"), std::string::npos);
+      EXPECT_EQ(text_of_body.find("broke"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::api
