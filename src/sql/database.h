@@ -68,6 +68,8 @@ class Cursor : public core::SlabAllocated {
 };
 
 struct QueryOptions {
+  // Until when the first rows must be there; each later wait for the database may take as long again. How long the
+  // caller takes over the rows does not count. `never`: the database's own statement timeout holds.
   Instant deadline = never;
 };
 

@@ -22,6 +22,7 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
     sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
     sqlite.scan_connections = options.pool;
     sqlite.scan_wait_ms = milliseconds(options.wait);
+    sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
     auto opened = SqliteDatabase::open(sqlite, reactor, mailbox, threads);
     if (!opened) return std::unexpected(std::move(opened.error()));
     return std::unique_ptr<Database>(std::move(*opened));

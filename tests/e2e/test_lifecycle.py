@@ -151,3 +151,28 @@ def test_the_access_log_is_off_by_default(sluice, files):
     assert server.get("/hello.txt").status == 200
     server.stop()
     assert "hello.txt" not in server.log
+
+
+def test_a_sqlite_statement_that_takes_too_long_is_504(sluice, small_sqlite):
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+statement_timeout = "300ms"
+[[endpoint]]
+path = "/endless"
+get = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) AS n FROM c"
+[[endpoint]]
+path = "/patient"
+timeout = "1s"
+get = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT max(n) AS n FROM c"
+[[endpoint]]
+path = "/numbers"
+get = "SELECT n FROM numbers"
+''')
+    start = time.monotonic()
+    assert server.get("/endless").status == 504
+    assert time.monotonic() - start >= 0.3
+    start = time.monotonic()
+    assert server.get("/patient").status == 504
+    assert time.monotonic() - start >= 1
+    assert server.get("/numbers").status == 200

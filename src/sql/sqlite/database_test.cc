@@ -474,14 +474,14 @@ TEST_F(SqliteDatabaseTest, DeadlinesStopScans) {
   EXPECT_EQ(rows(by_id, texts({"1"}), loop.reactor->now()).error().failure, Failure::timed_out);
 }
 
-TEST_F(SqliteDatabaseTest, ADeadlineAlsoEndsAHalfReadScan) {
+TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
   file.execute(fill(200'000));
   const auto all = prepare("SELECT n, text FROM numbers");
   const auto read = [](SqliteDatabase& from, const Statement& statement, Loop& with) -> core::Task<Result<Block>> {
     auto cursor = co_await from.query(statement, {}, {with.reactor->now() + std::chrono::milliseconds(100)});
     EXPECT_TRUE(cursor);
     EXPECT_TRUE(co_await (*cursor)->next());
-    // Time passes: another statement that runs into a later deadline.
+    // The client takes its time: as long as another statement that runs into a later deadline.
     const Instant later = with.reactor->now() + std::chrono::milliseconds(200);
     Statement wait = statement;
     wait.id = 1'000;
@@ -491,8 +491,7 @@ TEST_F(SqliteDatabaseTest, ADeadlineAlsoEndsAHalfReadScan) {
     co_return co_await (*cursor)->next();
   };
   const auto block = loop.run(read(*database, all, loop));
-  ASSERT_FALSE(block);
-  EXPECT_EQ(block.error().failure, Failure::timed_out);
+  ASSERT_TRUE(block) << block.error().message;
 }
 
 TEST_F(SqliteDatabaseTest, BoundsWaitingScans) {

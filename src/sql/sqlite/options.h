@@ -15,6 +15,7 @@ struct SqliteOptions {
   std::uint32_t scan_connections = 2;       // statements of one core that run in the blocking pool at a time
   std::uint32_t scan_queue = 64;            // statements of one core that wait for such a connection; more are refused
   std::uint32_t scan_wait_ms = 5'000;       // how long they wait before they are refused
+  std::uint32_t statement_timeout_ms = 30'000;  // SQLite's work for a block of a scan, unless the query says; 0: unbounded
   bool durable = true;                      // synchronous=FULL: an answered write survives a power cut
   bool foreign_keys = true;                 // the writer enforces foreign keys
   std::uint32_t write_queue = 1'024;        // requests that wait for the writer; more are refused

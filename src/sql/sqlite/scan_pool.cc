@@ -51,17 +51,17 @@ class StopGuard {
   bool done_ = false;
 };
 
+// `patience` bounds SQLite's work for each block, and not how long the client takes over it.
 class ScanCursor final : public Cursor {
  public:
-  ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Instant deadline)
+  ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Duration patience)
       : pool_(std::move(pool)),
         columns_(statement.columns),
         lease_(std::move(lease)),
         connection_(lease_.connection()),
         generation_(connection_->generation),
-        deadline_(*this) {
-    if (deadline != never) pool_->reactor().timers().schedule(deadline_, deadline);
-  }
+        patience_(patience),
+        deadline_(*this) {}
 
   core::Async<Result<Block>> next() override {
     if (fetched_) {
@@ -73,7 +73,12 @@ class ScanCursor final : public Cursor {
 
   core::Task<Result<void>> fetch() {
     SLUICE_ASSERT(lease_);
+    core::Reactor& reactor = pool_->reactor();
+    // The timer may have fired when the block before was done already.
+    connection_->stop.store(Stop::no, std::memory_order_relaxed);
+    if (patience_ != Duration::max()) reactor.timers().schedule(deadline_, reactor.now() + patience_);
     auto fetched = co_await pool_->fetch(std::move(lease_));
+    reactor.timers().cancel(deadline_);
     if (!fetched) {
       end();
       co_return std::unexpected(std::move(fetched.error()));
@@ -112,16 +117,14 @@ class ScanCursor final : public Cursor {
 
   [[nodiscard]] Block view() const { return block_.view(columns_, last_); }
 
-  void end() {
-    pool_->reactor().timers().cancel(deadline_);
-    lease_.release();
-  }
+  void end() { lease_.release(); }
 
   std::shared_ptr<ScanPool> pool_;
   std::span<const Column> columns_;
   Lease lease_;  // empty while a thread has it, and at the end
   std::shared_ptr<ScanConnection> connection_;
   std::uint64_t generation_;
+  Duration patience_;
   Deadline deadline_;
   RowBlock block_;
   bool fetched_ = false;  // block_ has not been given to the caller yet
@@ -290,12 +293,18 @@ core::Task<Result<std::unique_ptr<Cursor>>> ScanPool::query(const Statement& sta
                                                             QueryOptions options) {
   // The pool may be let go while this waits; a member's frame does not keep it.
   const std::shared_ptr<ScanPool> self = shared_from_this();
-  const Instant patience = reactor_.now() + std::chrono::milliseconds(options_.scan_wait_ms);
-  Waiter waiter(*this, std::min(options.deadline, patience));
+  const Instant wait_until = reactor_.now() + std::chrono::milliseconds(options_.scan_wait_ms);
+  Waiter waiter(*this, std::min(options.deadline, wait_until));
   Lease lease = co_await waiter;
   if (!lease) co_return refuse(Failure::unavailable, "every connection for scanning statements is busy");
   lease->begin(statement, std::move(arguments));
-  auto cursor = std::make_unique<ScanCursor>(self, statement, std::move(lease), options.deadline);
+  Duration patience = Duration::max();
+  if (options.deadline != never) {
+    patience = std::max(options.deadline - reactor_.now(), Duration::zero());
+  } else if (options_.statement_timeout_ms != 0) {
+    patience = std::chrono::milliseconds(options_.statement_timeout_ms);
+  }
+  auto cursor = std::make_unique<ScanCursor>(self, statement, std::move(lease), patience);
   auto fetched = co_await cursor->fetch();
   if (!fetched) co_return std::unexpected(std::move(fetched.error()));
   co_return Result<std::unique_ptr<Cursor>>(std::move(cursor));
