@@ -188,8 +188,10 @@ std::optional<Endpoint::Wish> Endpoint::wish_of(const http::Request& request) co
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) {
-    return http::problem(406, "The resource is there as application/json, text/csv, application/x-ndjson and "
-                              "application/csj.");
+    http::Response refused = http::problem(
+        406, "The resource is there as application/json, text/csv, application/x-ndjson and application/csj.");
+    refused.fields.add_trusted("Vary", "Accept");
+    return refused;
   }
 
   arguments_.clear();
@@ -308,6 +310,12 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
 }
 
 http::Response Endpoint::failed(const sql::Error& error) const {
+  // Where the client sends nothing, bad data cannot be its fault.
+  if (error.failure == sql::Failure::bad_argument && plan_->sources.empty()) {
+    sql::Error ours = error;
+    ours.failure = sql::Failure::statement;
+    return failed(ours);
+  }
   if (error.failure != sql::Failure::bad_argument) {
     log_error("endpoint " + plan_->path + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
   }

@@ -215,7 +215,7 @@ TEST_F(EndpointTest, AStreamThatBreaksIsCut) {
 }
 
 TEST_F(EndpointTest, FailuresAreStatusesWithoutTheDatabasesWords) {
-  make("/x", Returns::rows, {});
+  make("/x", Returns::rows, {{"q", {}}});
   const std::map<sql::Failure, int> statuses{{sql::Failure::unavailable, 503},
                                              {sql::Failure::lost, 503},
                                              {sql::Failure::timed_out, 504},
@@ -233,6 +233,12 @@ TEST_F(EndpointTest, FailuresAreStatusesWithoutTheDatabasesWords) {
       EXPECT_EQ(text_of_body.find("broke"), std::string::npos);
     }
   }
+}
+
+TEST_F(EndpointTest, BadDataThatNoParameterCausedIsOurs) {
+  make("/x", Returns::rows, {});
+  database.refusal = sql::Failure::bad_argument;
+  EXPECT_EQ(get().status, 500);
 }
 
 }  // namespace

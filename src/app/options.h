@@ -39,7 +39,8 @@ struct ServerOptions {
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
-    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
+    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it, as beyond 128 fields. A target of more than 8 KiB is "
+            "414.",
             {.min = 1_KiB, .max = 1_MiB});
     v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,

@@ -203,6 +203,7 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
 }
 
 core::Async<Response> Router::handle(Request& request) {
+  if (request.method == Method::connect) return problem(501, "The server is no proxy.");
   if (request.path.empty() || request.path[0] != '/') {  // `OPTIONS *`
     Response response;
     response.status = 204;

@@ -48,7 +48,8 @@ struct DatabaseOptions {
             "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
             {.min = 1ms, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
-            "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode.");
+            "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "
+            "read-only either, and a statement that writes does.");
     v.field("pipeline", &DatabaseOptions::pipeline,
             "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
             {.min = 1, .max = 10'000});

@@ -384,3 +384,34 @@ def test_many_connections_at_once(server):
     for n, connection in enumerate(connections):
         assert json.loads(connection.read().body)["n"] == n + 1
         connection.close()
+
+
+@pytest.mark.parametrize("body, status", [("zz\r\n", 400), ("5\r\nabcdeX\r\n0\r\n\r\n", 400), ("-1\r\n", 400),
+                                          ("100001\r\n" + "x" * 0x100001 + "\r\n0\r\n\r\n", 413)],
+                         ids=["no size", "no line end", "negative", "too long"])
+def test_a_body_that_nobody_asked_for_must_be_right_all_the_same(server, body, status):
+    with server.connect() as connection:
+        try:
+            connection.send("GET /hello.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+        except ConnectionError:
+            pass  # it may close before it has read all
+        assert connection.read().status == status
+        connection.assert_closed()
+
+
+def test_connect_is_refused(server):
+    with server.connect() as connection:
+        connection.send("CONNECT example.com:80 HTTP/1.1\r\nHost: example.com:80\r\n\r\n")
+        assert connection.read().status == 501
+
+
+def test_one_connection_too_many_is_told_so_even_if_it_says_nothing(sluice, site):
+    server = sluice(f"""[[files]]
+path = "/"
+root = "{site}"
+""", server="connections = 2\ncores = 1")
+    with server.connect() as one, server.connect() as two:
+        assert one.get("/hello.txt").status == two.get("/hello.txt").status == 200
+        with server.connect() as silent:
+            assert silent.read().status == 503
+            silent.assert_closed()

@@ -37,6 +37,10 @@ get = "SELECT n, text FROM numbers ORDER BY n"
 path = "/sleep/{{seconds}}"
 get = "SELECT pg_sleep(cast(:seconds AS double precision))"
 [[endpoint]]
+path = "/nap/{{seconds}}"
+returns = "object"
+get = "SELECT pg_sleep(cast(:seconds AS double precision)) AS nap"
+[[endpoint]]
 path = "/breaks"
 get = "SELECT n, text, 1 / ({last} - n) FROM numbers ORDER BY n"
 [[endpoint]]
@@ -117,6 +121,23 @@ def test_a_client_that_leaves_before_the_first_row_cancels_too(sluice, postgres)
         time.sleep(0.5)
     wait_for_quiet(postgres, "pg_sleep")
     assert server.get("/numbers/1").status == 200
+
+
+def test_a_slow_look_up_does_not_hold_up_the_others(sluice, postgres):
+    server = sluice(config(postgres, "pool = 2"), server="cores = 1")
+    with server.connect() as slow:
+        slow.send("GET /nap/3 HTTP/1.1\r\nHost: test\r\n\r\n")
+        time.sleep(0.2)
+        start = time.monotonic()
+        for n in range(1, 20):
+            assert json.loads(server.get(f"/numbers/{n}").body)["n"] == n
+        assert time.monotonic() - start < 2, "they waited for the slow one"
+        assert slow.read().status == 200
+    # From now on it has a connection for itself, where it can be cancelled.
+    with server.connect() as gone:
+        gone.send("GET /nap/60 HTTP/1.1\r\nHost: test\r\n\r\n")
+        time.sleep(0.2)
+    wait_for_quiet(postgres, "AS nap")
 
 
 def test_a_full_pool_is_503_with_retry_after(sluice, postgres):

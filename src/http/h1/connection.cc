@@ -12,9 +12,10 @@ namespace {
 constexpr std::size_t read_bytes = 16 * 1024;
 constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to here one write of copied bytes beats a gathered one
 constexpr std::size_t output_bytes = 64 * 1024;       // answers gather up to here
-constexpr std::uint64_t drained_body_bytes = 256 * 1024;
+constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
+constexpr Duration overloaded_patience = 500ms;  // one connection too many hears of it even if it says nothing
 
 bool has_no_body(int status) { return status == 204 || status == 304; }
 
@@ -179,7 +180,7 @@ void Connection::drain() {
 core::Task<void> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  Duration patience = options.header_timeout;
+  Duration patience = overloaded_ ? overloaded_patience : options.header_timeout;
   bool goes_on = true;
   while (goes_on) {
     if (!work_) {
@@ -188,10 +189,14 @@ core::Task<void> Connection::run() {
       idle_ = &wait;
       const auto waited = co_await wait;
       idle_ = nullptr;
-      if (!waited && waited.error().code == Errc::timed_out) co_return;
+      const bool silent = !waited && waited.error().code == Errc::timed_out;
+      if (silent && !overloaded_) co_return;
       work_ = server_.take_workspace();
+      if (silent) {
+        co_await refuse(503, "The server has as many connections as it may.");
+        co_return;
+      }
       deadline_ = reactor.now() + options.header_timeout;
-      patience = options.idle_timeout;
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {
         stream_.handle().may_read = true;
@@ -263,6 +268,7 @@ core::Task<void> Connection::run() {
     }
     work_->parser.reset();
     deadline_ = reactor.now() + options.header_timeout;
+    patience = options.idle_timeout;
     if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
   }
   if (!work_->output.empty() && !co_await flush()) co_return;
@@ -424,12 +430,17 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_return Sent::no;
   }
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
+  const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
   bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() &&
-              body.left_at_least() <= drained_body_bytes;
+              body.left_at_least() <= most_dropped;
   for (std::uint64_t dropped = 0; keep && !body.done();) {
     auto piece = co_await body.read();
     dropped += piece ? piece->size() : 0;
-    keep = piece && dropped <= drained_body_bytes;
+    keep = piece && dropped <= most_dropped;
+  }
+  if (body.refusal() != 0) {
+    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_return Sent::no;
   }
   body.finish();
   const bool head_only = request.method == Method::head;

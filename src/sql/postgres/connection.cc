@@ -368,7 +368,10 @@ void Connection::forget(Query& query) {
     InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
     if (entry.query == &query) {
       entry.query = nullptr;
-      if (i == 0) answer_.discard = true;
+      if (i == 0) {
+        answer_.discard = true;
+        if (pool_.reactor().now() - foremost_since_ >= slow) pool_.was_slow(entry.statement);
+      }
       return;
     }
   }
@@ -601,7 +604,9 @@ void Connection::finish_foremost(const Message& message) {
     break_off("the server sent a message that is out of place");
     return;
   }
+  const bool was_slow = leased_ == nullptr && pool_.reactor().now() - foremost_since_ >= slow;
   const InFlight entry = pop();
+  if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
   answer_ = {};
 

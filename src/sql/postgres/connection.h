@@ -63,9 +63,12 @@ class Connection {
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
-  [[nodiscard]] bool can_share(std::size_t pipeline) const {
+  // A foremost request that takes longer is slow: nobody else joins it, and its statement gets a connection of its own
+  // the next time.
+  static constexpr Duration slow = 20ms;
+  [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
     return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ &&
-           flight_size_ < pipeline;
+           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow);
   }
   [[nodiscard]] bool idle() const {
     return state_ == State::ready && leased_ == nullptr && !draining_ && !dispatching_ && flight_size_ == 0;

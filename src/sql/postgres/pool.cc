@@ -95,7 +95,7 @@ bool Pool::place(Query& query) {
 bool Pool::place_shared(Query& query) {
   if (connections_.size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
   for (const auto& connection : connections_) {
-    if (!connection->can_share(options_.pipeline)) continue;
+    if (!connection->can_share(options_.pipeline, reactor_.now())) continue;
     query.place(*connection);
     return true;
   }
@@ -278,6 +278,12 @@ void Pool::was_small(const Statement& statement) {
   if (++known.small_results < known.enough) return;
   known.small_results = 0;
   known.exclusive = false;
+}
+
+void Pool::was_slow(std::uint32_t statement) {
+  if (statement == unnamed_statement || statement >= habits_.size()) return;
+  habits_[statement].small_results = 0;
+  habits_[statement].exclusive = true;
 }
 
 void Pool::was_large(const Statement& statement, bool overflowed) {

@@ -63,6 +63,7 @@ class Pool {
   // Whether a statement's next request is worth a connection for itself; learns from how large its results are.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
+  void was_slow(std::uint32_t statement);  // its id
   void was_large(const Statement& statement, bool overflowed);
 
  private:

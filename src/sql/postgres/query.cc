@@ -293,8 +293,9 @@ Result<Block> Query::take_piece() {
   }
   const Block block{statement_->columns, piece_.fields, piece_.rows, piece_.finished};
   if (piece_.finished) {
-    if (!statement_->one_row && statement_->id != unnamed_statement) {
-      if (bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
+    if (statement_->id != unnamed_statement) {
+      const bool quick = pool_.reactor().now() - placed_at_ < Connection::slow;
+      if (quick && bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
         pool_.was_small(*statement_);
       } else {
         pool_.was_large(*statement_, false);
