@@ -67,13 +67,24 @@ class Checker {
   }
 
   void check_database(const sql::DatabaseOptions& database) {
-    if (!database.is_sqlite()) return;
     const sql::DatabaseOptions defaults;
+    if (!database.is_sqlite()) {
+      if (database.batch.value > 1 && !database.prepared.value) {
+        complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
+      }
+      if (database.batch.value > database.pipeline.value) {
+        complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
+      }
+      return;
+    }
     if (database.prepared.value != defaults.prepared.value) {
       complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
     }
     if (database.pipeline.value != defaults.pipeline.value) {
       complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
+    }
+    if (database.batch.value != defaults.batch.value) {
+      complain(database.batch.position, "\"batch\" is for PostgreSQL, and this database is SQLite");
     }
   }
 
