@@ -14,10 +14,28 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
-if(SLUICE_FUZZ)
+if(SLUICE_FUZZ)  # what is compiled for the fuzz targets serves the tests too
   target_compile_options(sluice_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=address,undefined)
 endif()
+
+# Half of a test's compile time is its headers: the standard's, GoogleTest's and the loop's are read once for all tests.
+if(SLUICE_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  find_package(GTest REQUIRED)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/tests_pch.cc CONTENT "")
+  add_library(sluice_tests_pch OBJECT ${PROJECT_BINARY_DIR}/tests_pch.cc)
+  target_link_libraries(sluice_tests_pch PRIVATE sluice_options GTest::gtest)
+  target_compile_options(sluice_tests_pch PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  target_precompile_headers(sluice_tests_pch PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <cstring> <deque> <expected>
+    <functional> <map> <memory> <optional> <random> <span> <string> <string_view> <thread> <variant> <vector>
+    "${PROJECT_SOURCE_DIR}/src/core/reactor.h" "${PROJECT_SOURCE_DIR}/src/core/task.h")
+endif()
+function(sluice_precompiled target)
+  if(TARGET sluice_tests_pch)
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+    target_precompile_headers(${target} REUSE_FROM sluice_tests_pch)
+  endif()
+endfunction()
 
 # One folder of src/ is one static library; the tests and micro benchmarks that lie in it become test_NAME and bench_NAME.
 function(sluice_module name)
@@ -44,6 +62,7 @@ function(sluice_module name)
     enable_testing()
     add_executable(test_${name} ${tests})
     target_link_libraries(test_${name} PRIVATE sluice_${name} sluice_options GTest::gtest_main)
+    sluice_precompiled(test_${name})
     set(test unit.${name})
     if(SLUICE_SANITIZE)
       string(APPEND test "@${SLUICE_SANITIZE}")
