@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/ws/endpoint.h"
 #include "sql/database.h"
 
 namespace sluice::app {
@@ -46,6 +47,7 @@ class Service final : http::Observer {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
+  http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;

@@ -43,6 +43,7 @@ class Connection : public core::SlabAllocated {
  private:
   friend class http::Server;
   class RequestBody;
+  class Tunnel;
   template <class T>
   class WhilePresent;
 
@@ -56,6 +57,8 @@ class Connection : public core::SlabAllocated {
   core::Task<Sent> send(Response response, bool head_only, bool keep);
   core::Task<Sent> send_stream(Response response, bool keep);
   core::Task<Sent> answer_with_body(const Parsed& parsed);
+  // Answers with 101 and hands the connection over; it is used up afterwards.
+  core::Task<void> change_protocol(Response response, std::size_t head_size);
   core::Task<void> refuse(int status, std::string_view detail);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   core::Task<void> linger();
@@ -67,6 +70,7 @@ class Connection : public core::SlabAllocated {
   std::unique_ptr<Workspace> work_;
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
+  Upgrade* upgrade_ = nullptr;         // what it has been handed over to
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
   bool overloaded_ = false;
