@@ -249,7 +249,7 @@ core::Task<void> Connection::run() {
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
         if (response.upgrade) [[unlikely]] {
-          co_await change_protocol(std::move(response), parsed.head_size);
+          change_protocol(std::move(response), parsed.head_size);
           co_return;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
@@ -265,7 +265,7 @@ core::Task<void> Connection::run() {
           co_return;
         }
         if (response->upgrade) {
-          co_await change_protocol(std::move(*response), parsed.head_size);
+          change_protocol(std::move(*response), parsed.head_size);
           co_return;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
@@ -518,9 +518,9 @@ class Connection::Tunnel final : public Duplex {
   net::Stream::Wait* waiting_ = nullptr;
 };
 
-core::Task<void> Connection::change_protocol(Response response, std::size_t head_size) {
-  SLUICE_ASSERT(!work_->parser.request().upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
+void Connection::change_protocol(Response response, std::size_t head_size) {
   const Request& request = work_->parser.request();
+  SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
   h1::append_head(work_->output, {.status = response.status,
                                   .version = request.version,
                                   .connection = ResponseHead::Connection::upgrade,
@@ -530,18 +530,19 @@ core::Task<void> Connection::change_protocol(Response response, std::size_t head
                                   .trusted = response.fields.trusted(),
                                   .common = server_.common_fields()});
   report(&request, response.status, 0, false);
+  work_->input.consume(head_size);
+  upgrade_ = std::move(response.upgrade);
+}
+
+core::Task<void> Connection::run_upgrade() {
   if (!co_await flush()) co_return;
   Buffer received;
-  received.append(work_->input.view().substr(head_size));
+  received.append(work_->input.view());
   server_.give_back(std::move(work_));  // whoever goes on owns nothing of ours while it is idle
-  {
-    Tunnel tunnel(stream_, std::move(received));
-    const std::unique_ptr<Upgrade> upgrade = std::move(response.upgrade);
-    upgrade_ = upgrade.get();
-    if (server_.draining_) upgrade->drain();
-    co_await upgrade->run(tunnel);
-    upgrade_ = nullptr;
-  }
+  Tunnel tunnel(stream_, std::move(received));
+  if (server_.draining_) upgrade_->drain();
+  co_await upgrade_->run(tunnel);
+  upgrade_.reset();
   work_ = server_.take_workspace();
   co_await linger();
 }

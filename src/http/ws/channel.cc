@@ -168,14 +168,6 @@ std::optional<Result<Message>> Channel::take() {
 }
 
 core::Task<Result<Message>> Channel::receive_later() {
-  for (;;) {
-    co_await read_more();
-    if (auto message = take()) co_return std::move(*message);
-  }
-}
-
-// One attempt to receive, which first lets out what has gathered.
-core::Task<void> Channel::read_more() {
   struct Receiving {
     Channel& channel;
     explicit Receiving(Channel& owner) : channel(owner) {
@@ -185,39 +177,48 @@ core::Task<void> Channel::read_more() {
     ~Receiving() { channel.receiving_ = false; }
   } receiving(*this);
 
-  const bool held_back = out_.size() >= output_bytes;
-  if (!out_.empty() && !writing_ && first_turn_ == nullptr) {
-    co_await flush();
-  } else if (held_back) {
-    co_await Turn(*this);
-    co_await flush();
-  }
-  if (over_ || held_back) co_return;
+  for (;;) {
+    // What has gathered leaves first.
+    if (!out_.empty()) {
+      const bool full = out_.size() >= output_bytes;
+      if (!writing_ && first_turn_ == nullptr) {
+        co_await flush();
+      } else if (full) {
+        co_await Turn(*this);
+        co_await flush();
+      }
+      // There may be bytes that were not looked at because there was no room for the answers.
+      if (over_ || full) {
+        if (auto message = take()) co_return std::move(*message);
+        continue;
+      }
+    }
 
-  if (reads_turn_ != reactor_.now()) {
-    reads_turn_ = reactor_.now();
-    reads_ = 0;
+    if (reads_turn_ != reactor_.now()) {
+      reads_turn_ = reactor_.now();
+      reads_ = 0;
+    }
+    if (++reads_ > reads_a_turn) {
+      co_await core::Sleep(reactor_, reactor_.now());
+      if (over_) co_return fail(Errc::closed);
+    }
+    if (in_.capacity() == 0) in_ = pool_.take();
+    const bool large = decoder_.frame_left() >= large_read_bytes;
+    if (const auto got = duplex_.try_read(in_, large ? large_read_bytes : read_bytes)) {
+      heard_ = reactor_.now();
+      ping_sent_ = false;
+      if (!*got || **got == 0) lose();  // without a close frame
+      if (auto message = take()) co_return std::move(*message);
+    } else {
+      if (in_.empty()) {
+        pool_.give_back(std::move(in_));
+        decoder_.release_given();
+      }
+      const auto waited = co_await duplex_.readable(next_deadline());
+      if (!waited && !over_) miss_deadline();
+    }
+    if (over_) co_return fail(Errc::closed);
   }
-  if (++reads_ > reads_a_turn) {
-    co_await core::Sleep(reactor_, reactor_.now());
-    if (over_) co_return;
-  }
-
-  const bool large = decoder_.frame_left() >= large_read_bytes;
-  if (in_.capacity() == 0) in_ = pool_.take();
-  const auto got = duplex_.try_read(in_, large ? large_read_bytes : read_bytes);
-  if (got) {
-    heard_ = reactor_.now();
-    ping_sent_ = false;
-    if (!*got || **got == 0) lose();  // without a close frame
-    co_return;
-  }
-  if (in_.empty()) {
-    pool_.give_back(std::move(in_));
-    decoder_.release_given();
-  }
-  const auto waited = co_await duplex_.readable(next_deadline());
-  if (!waited && !over_) miss_deadline();
 }
 
 Instant Channel::next_deadline() const {
@@ -339,7 +340,8 @@ core::Task<void> Channel::close(CloseCode code, std::string_view reason) {
     ask_for_pump();
     co_return;
   }
-  while (!take()) co_await read_more();
+  // What still comes is dropped.
+  if (!take()) (void)co_await receive_later();
   if (!out_.empty() && !lost_) {
     co_await Turn(*this);
     co_await flush();

@@ -104,7 +104,6 @@ class Channel {
 
   [[nodiscard]] std::optional<Result<Message>> take();
   core::Task<Result<Message>> receive_later();
-  core::Task<void> read_more();
   core::Task<Result<void>> send_later(Message::Kind kind, std::string_view data);
   core::Task<void> flush();
 

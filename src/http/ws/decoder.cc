@@ -1,8 +1,13 @@
 #include "http/ws/decoder.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sluice::http::ws {
+
+Decoder::Decoder(const Options& options)
+    : options_(options),
+      most_short_(static_cast<std::size_t>(std::min<std::uint64_t>({options.max_frame, options.max_message, 125}))) {}
 
 CloseCode Decoder::judge(const FrameHeader& header) const {
   if (header.masked != options_.peer_masks) return CloseCode::protocol_error;
@@ -71,6 +76,22 @@ Decoder::Event Decoder::next(std::span<char> bytes) {
   for (;;) {
     if (!in_frame_) {
       const std::span<char> rest = bytes.subspan(used);
+      // Most messages: one short frame from a client, whole. It says nothing that has to be judged but its length.
+      if (rest.size() >= 6 && !in_message_ && options_.peer_masks) [[likely]] {
+        const auto first = static_cast<std::uint8_t>(rest[0]);
+        const auto second = static_cast<std::uint8_t>(rest[1]);
+        const std::size_t size = second - 0x80u;
+        if ((first == 0x81 || first == 0x82) && size < 126 && rest.size() - 6 >= size && size <= most_short_) [[likely]] {
+          Mask mask;
+          std::memcpy(mask.data(), rest.data() + 2, 4);
+          char* const payload = rest.data() + 6;
+          apply_mask(payload, payload, size, mask);
+          const bool text = first == 0x81;
+          if (text && !is_utf8({payload, size})) return refuse(CloseCode::invalid_data, used + 6 + size);
+          return {.kind = text ? Event::Kind::text : Event::Kind::binary, .code = CloseCode::none,
+                  .consumed = used + 6 + size, .data = {payload, size}};
+        }
+      }
       const ParsedHeader parsed = parse_header({rest.data(), rest.size()});
       if (parsed.state == ParsedHeader::State::malformed) return refuse(CloseCode::protocol_error, used);
       if (parsed.state == ParsedHeader::State::need_more) return {.consumed = used, .data = {}};

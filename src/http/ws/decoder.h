@@ -37,7 +37,7 @@ class Decoder {
     std::string_view data;
   };
 
-  explicit Decoder(const Options& options) : options_(options) {}
+  explicit Decoder(const Options& options);
 
   // `bytes` begins where what was consumed ended. After `close` and `refused` nothing more may be asked.
   [[nodiscard]] Event next(std::span<char> bytes);
@@ -58,6 +58,7 @@ class Decoder {
   }
 
   const Options options_;
+  const std::size_t most_short_;  // bytes of a frame with a length of one byte, within the limits
   FrameHeader frame_;  // the data frame whose payload comes
   std::uint64_t frame_left_ = 0;
   bool in_frame_ = false;

@@ -1,5 +1,6 @@
 #include "http/ws/frame.h"
 
+#include <bit>
 #include <cstring>
 
 #if defined(__SSE2__)
@@ -68,10 +69,11 @@ ParsedHeader parse_header(std::string_view bytes) {
 }
 
 void apply_mask(char* to, const char* from, std::size_t size, const Mask& mask, std::size_t phase) {
-  char turned[4];
-  for (std::size_t i = 0; i < 4; ++i) turned[i] = mask[(phase + i) % 4];
+  // The mask as it is to be used from here on; the first byte in memory is the lowest.
   std::uint32_t four = 0;
-  std::memcpy(&four, turned, 4);
+  std::memcpy(&four, mask.data(), 4);
+  static_assert(std::endian::native == std::endian::little);
+  four = std::rotr(four, static_cast<int>(phase % 4 * 8));
   const std::uint64_t eight = std::uint64_t{four} << 32 | four;
   std::size_t i = 0;
 #if defined(__SSE2__)
@@ -87,7 +89,7 @@ void apply_mask(char* to, const char* from, std::size_t size, const Mask& mask, 
     word ^= eight;
     std::memcpy(to + i, &word, 8);
   }
-  for (; i < size; ++i) to[i] = static_cast<char>(from[i] ^ turned[i % 4]);
+  for (std::uint64_t rest = eight; i < size; ++i, rest >>= 8) to[i] = static_cast<char>(from[i] ^ static_cast<char>(rest));
 }
 
 void append_header(Buffer& out, const FrameHeader& header) {
