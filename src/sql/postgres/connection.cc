@@ -5,20 +5,18 @@
 #include <charconv>
 #include <optional>
 
-#include "sql/postgres/auth.h"
 #include "sql/postgres/pool.h"
 #include "sql/postgres/query.h"
+#include "sql/postgres/session_start.h"
 #include "sql/postgres/types.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t read_bytes = 64 << 10;      // what one attempt at the socket asks for, at least
 constexpr std::size_t block_bytes = 64 << 10;     // of wire data, after which a block is handed out
-constexpr std::size_t kept_capacity = 512 << 10;  // a receive buffer that has grown beyond gives its memory back
+constexpr std::size_t kept_capacity = 512 << 10;  // a send buffer that has grown beyond gives its memory back
 constexpr std::size_t turn_bytes = 4 << 20;       // read in one go before others have their turn
-constexpr std::size_t startup_limit = 64 << 10;   // no message is longer before the connection is ready
-constexpr std::size_t message_limit = 1 << 20;    // nor, later, one that is not a row
+constexpr std::size_t message_limit = 1 << 20;    // nothing but a row is longer
 constexpr Duration drain_patience = 2s;           // for a cancelled answer to end
 constexpr Duration grace = 1s;                    // beyond the server's own statement_timeout
 
@@ -34,13 +32,6 @@ struct StatementName {
   std::size_t size;
 };
 
-std::string sentence_of(const ServerNotice& notice) {
-  std::string text(notice.message);
-  if (!notice.detail.empty()) text.append(" (").append(notice.detail).append(")");
-  if (!notice.hint.empty()) text.append(" hint: ").append(notice.hint);
-  return text;
-}
-
 bool same_type(const TypePtr& had, std::uint32_t oid) {
   const TypePtr now = builtin_type(oid);
   if (now) return had == now;
@@ -49,9 +40,6 @@ bool same_type(const TypePtr& had, std::uint32_t oid) {
 }
 
 }  // namespace
-
-ServerError::ServerError(const ServerNotice& notice)
-    : sqlstate(notice.sqlstate), message(sentence_of(notice)), routine(notice.routine), position(notice.position) {}
 
 Connection::Connection(Pool& pool, std::size_t index)
     : pool_(pool),
@@ -82,8 +70,12 @@ struct Connection::Event {
 core::Task<void> Connection::run(Role role) {
   state_ = State::opening;
   ++life_;
-  failure_ = {Failure::unavailable, {}, {}, 0};
-  const bool opened = co_await open(role);
+  role_ = role;
+  SessionStart start(pool_.options(), stream_, inbox_.bytes());
+  const bool opened = co_await start.run(role == Role::shared ? pool_.options().statement_timeout_ms : 0);
+  address_ = start.address();
+  key_ = start.key();
+  failure_ = std::move(start.failure());
   const Instant since = pool_.reactor().now();
   if (opened) {
     state_ = State::ready;
@@ -103,177 +95,6 @@ core::Task<void> Connection::run(Role role) {
   pool_.closed(opened, pool_.reactor().now() - since, configuration, failure_);
 }
 
-core::Task<bool> Connection::open(Role role) {
-  const Options& options = pool_.options();
-  const Instant deadline = pool_.reactor().now() + std::chrono::milliseconds(options.connect_timeout_ms);
-  bool connected = false;
-  for (std::size_t i = 0; i < options.addresses.size(); ++i) {
-    const core::Address& address = options.addresses[i];
-    // An address that swallows packets must not use up the time of those behind it.
-    const Instant now = pool_.reactor().now();
-    const auto left = static_cast<Duration::rep>(options.addresses.size() - i);
-    auto result = co_await stream_.connect(address, now + (deadline - now) / left);
-    if (result) {
-      address_ = address;
-      connected = true;
-      break;
-    }
-    failure_.message = "cannot connect to " + address.text() + ": " + result.error().text();
-  }
-  if (!connected) co_return false;
-
-  role_ = role;
-  const bool has_timeout = options.statement_timeout_ms != 0 && role == Role::shared;
-  const std::string timeout = std::to_string(has_timeout ? options.statement_timeout_ms : 0);
-  std::vector<StartupParameter> parameters = {{"user", options.user},
-                                              {"database", options.database},
-                                              {"client_encoding", "UTF8"},
-                                              {"application_name", options.application_name},
-                                              {"DateStyle", "ISO"}};
-  if (options.prepared) {
-    // What the encoders rely on, whatever the server, the database or the role has as its default.
-    parameters.push_back({"bytea_output", "hex"});
-    parameters.push_back({"IntervalStyle", "postgres"});
-    parameters.push_back({"extra_float_digits", "1"});
-    parameters.push_back({"statement_timeout", timeout});
-    if (options.read_only) parameters.push_back({"default_transaction_read_only", "on"});
-  }
-  Buffer bytes;
-  write_startup(bytes, parameters);
-  if (!co_await write_startup_bytes(bytes, deadline)) co_return false;
-  if (!co_await authenticate(deadline)) co_return false;
-  for (;;) {
-    Message message;
-    if (!co_await read_startup_message(message, deadline)) co_return false;
-    if (message.type == 'Z') {
-      if (!parse_ready(message.payload)) co_return false;
-      in_.consume(message.size);
-      co_return true;
-    }
-    if (message.type == 'K') {
-      if (const auto key = parse_backend_key(message.payload)) key_ = *key;
-    } else if (message.type == 'E') {
-      if (const auto notice = parse_notice(message.payload)) startup_failed(*notice);
-      co_return false;
-    } else if (message.type != 'S' && message.type != 'N' && message.type != 'v') {
-      failure_.message = "the server does not speak PostgreSQL's protocol";
-      co_return false;
-    }
-    in_.consume(message.size);
-  }
-}
-
-core::Task<bool> Connection::authenticate(Instant deadline) {
-  using Kind = AuthenticationRequest::Kind;
-  const Options& options = pool_.options();
-  std::optional<ScramClient> scram;
-  bool server_is_known = false;
-  for (;;) {
-    Message message;
-    if (!co_await read_startup_message(message, deadline)) co_return false;
-    if (message.type == 'E') {
-      if (const auto notice = parse_notice(message.payload)) startup_failed(*notice);
-      co_return false;
-    }
-    if (message.type == 'N' || message.type == 'v') {
-      in_.consume(message.size);
-      continue;
-    }
-    const auto request = message.type == 'R' ? parse_authentication(message.payload) : std::nullopt;
-    if (!request) {
-      failure_.message = "the server does not speak PostgreSQL's protocol";
-      co_return false;
-    }
-    Buffer reply;
-    switch (request->kind) {
-      case Kind::ok:
-        // A server that skips its half of SCRAM has not shown that it knows the password.
-        if (scram && !server_is_known) {
-          failure_.message = "the server did not prove that it knows the password";
-          co_return false;
-        }
-        in_.consume(message.size);
-        co_return true;
-      case Kind::cleartext:
-        if (!options.allow_cleartext_password) {
-          failure_.message = "the server asks for the password in the clear, which is not allowed";
-          failure_.sqlstate = "28000";
-          co_return false;
-        }
-        write_password(reply, options.password);
-        break;
-      case Kind::md5:
-        write_password(reply, md5_password(options.user, options.password, request->data));
-        break;
-      case Kind::sasl:
-        if (!request->offers_scram_sha_256 || scram) {
-          failure_.message = "the server offers no SASL mechanism that is supported (SCRAM-SHA-256)";
-          co_return false;
-        }
-        scram.emplace("", options.password, ScramClient::random_nonce());
-        write_sasl_initial(reply, "SCRAM-SHA-256", scram->first_message());
-        break;
-      case Kind::sasl_continue: {
-        auto answer = scram ? scram->final_message(request->data)
-                            : std::expected<std::string, std::string>(std::unexpected("SCRAM out of order"));
-        if (!answer) {
-          failure_.message = std::move(answer.error());
-          co_return false;
-        }
-        write_sasl_response(reply, *answer);
-        break;
-      }
-      case Kind::sasl_final:
-        server_is_known = scram && scram->verify(request->data);
-        if (!server_is_known) {
-          failure_.message = "the server did not prove that it knows the password";
-          co_return false;
-        }
-        break;
-      case Kind::unsupported:
-        failure_.message =
-            "the server asks for an authentication that is not supported (code " + std::to_string(request->code) + ")";
-        failure_.sqlstate = "28000";
-        co_return false;
-    }
-    in_.consume(message.size);
-    if (!reply.empty() && !co_await write_startup_bytes(reply, deadline)) co_return false;
-  }
-}
-
-core::Task<bool> Connection::write_startup_bytes(Buffer& bytes, Instant deadline) {
-  iovec part{bytes.data(), bytes.size()};
-  const auto written = co_await stream_.write({&part, 1}, deadline - pool_.reactor().now());
-  if (!written) failure_.message = "cannot send to the server: " + written.error().text();
-  co_return written.has_value();
-}
-
-core::Task<bool> Connection::read_startup_message(Message& message, Instant deadline) {
-  for (;;) {
-    switch (frame(in_.data(), in_.size(), startup_limit, message)) {
-      case Framing::complete:
-        co_return true;
-      case Framing::need_more:
-        break;
-      case Framing::malformed:
-      case Framing::too_large:
-        failure_.message = "the server does not speak PostgreSQL's protocol";
-        co_return false;
-    }
-    const auto got = co_await stream_.read(in_, 4096, deadline);
-    if (!got || *got == 0) {
-      failure_.message = "the server did not finish the start of the session: " +
-                         (got ? std::string("it closed the connection") : got.error().text());
-      co_return false;
-    }
-  }
-}
-
-void Connection::startup_failed(const ServerNotice& notice) {
-  failure_.sqlstate = notice.sqlstate;
-  failure_.message = sentence_of(notice);
-}
-
 void Connection::close() {
   if (stream_.open()) {
     if (state_ == State::ready || state_ == State::broken) {
@@ -284,9 +105,8 @@ void Connection::close() {
   }
   pool_.reactor().timers().cancel(watchdog_);
   state_ = State::broken;  // for those who ask again when they hear that their answer is lost
-  in_.release();
+  inbox_.release();
   out_.release();
-  scanned_ = needed_ = skip_ = 0;
   draining_ = cancelling_ = false;
   answer_ = {};
   prepared_.clear();
@@ -403,16 +223,15 @@ void Connection::release(Query&) {
     flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
   }
   if (state_ == State::ready) {
-    in_.consume(scanned_);
-    scanned_ = 0;
+    inbox_.drop();
     if (flight_size_ != 0) {
       answer_.discard = true;
       draining_ = cancelling_ = true;
       drain_deadline_ = pool_.reactor().now() + drain_patience;
       watch(drain_deadline_);
       pool_.cancel(*this, life_, address_, key_);
-    } else if (in_.empty() && in_.capacity() > kept_capacity) {
-      in_.release();
+    } else {
+      inbox_.shrink();
     }
   }
   pool_.serve_soon();
@@ -438,17 +257,12 @@ void Connection::pump() {
   for (;;) {
     while (state_ == State::ready && leased_ == nullptr) {
       Message message;
-      const Framing framing =
-          frame(in_.data() + scanned_, in_.size() - scanned_, pool_.options().max_row_bytes, message);
+      const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
       if (framing == Framing::complete) {
-        scanned_ += message.size;
         if (message.type == 'D' && flight_size_ != 0) {
           ++answer_.rows;
-          if (scanned_ > shared_bytes) answer_.discard = true;
-          if (answer_.discard) {
-            in_.consume(scanned_);
-            scanned_ = 0;
-          }
+          if (inbox_.kept() > shared_bytes) answer_.discard = true;
+          if (answer_.discard) inbox_.drop();
         } else {
           handle(message);
         }
@@ -458,58 +272,51 @@ void Connection::pump() {
         break_off("the server sent a malformed message");
         return;
       }
-      needed_ = message.size;
       if (message.size != 0 && overflow(message.size)) continue;
       break;
     }
     if (state_ != State::ready || leased_ != nullptr) return;
-    if (in_.empty() && in_.capacity() > kept_capacity) in_.release();
+    inbox_.shrink();
     if (turn > turn_bytes) {
       watch(pool_.reactor().now());  // the rest after others have had their turn
       return;
     }
-    const std::size_t before = in_.size();
-    if (receive() != Received::bytes) return;
-    turn += in_.size() > before ? in_.size() - before : read_bytes;
+    if (receive(turn) != Received::bytes) return;
   }
 }
 
 // A message that is not all there, `message_size` long: one that would take too much memory is dropped as it comes.
 // True: it is; false: it will be waited for.
 bool Connection::overflow(std::size_t message_size) {
-  const bool is_row = in_.data()[scanned_] == 'D' && flight_size_ != 0;
+  const bool is_row = inbox_.type_of_next() == 'D' && flight_size_ != 0;
   if (!is_row) {
     if (message_size <= message_limit) return false;
     break_off("the server sent a message that is too long");
     return true;
   }
-  if (!answer_.discard && scanned_ + message_size <= shared_bytes) return false;
+  if (!answer_.discard && inbox_.kept() + message_size <= shared_bytes) return false;
   answer_.discard = true;
   ++answer_.rows;
-  skip_ = scanned_ + message_size - in_.size();
-  in_.clear();
-  scanned_ = needed_ = 0;
+  inbox_.skip_next(message_size);
   return true;
 }
 
 Connection::Received Connection::receive() {
+  std::size_t ignored = 0;
+  return receive(ignored);
+}
+
+Connection::Received Connection::receive(std::size_t& total) {
   core::Handle& handle = stream_.handle();
   if (state_ != State::ready) return Received::broken;
   if (!handle.may_read) return Received::nothing;
-  const std::size_t wanted = needed_ > in_.size() - scanned_ ? needed_ - (in_.size() - scanned_) : 0;
-  char* const room = in_.reserve(std::max(read_bytes, wanted));
-  const core::Io io = pool_.reactor().recv(handle, room, in_.writable());
+  const core::Io io = inbox_.receive(pool_.reactor(), handle);
   if (io.would_block()) return Received::nothing;
   if (!io.ok() || io.bytes == 0) {
     break_off(io.ok() ? "the server closed the connection" : "the connection to the server broke");
     return Received::broken;
   }
-  in_.commit(io.bytes);
-  if (skip_ != 0) {
-    const std::size_t dropped = std::min(skip_, in_.size());
-    in_.consume(dropped);
-    skip_ -= dropped;
-  }
+  total += io.bytes;
   return Received::bytes;
 }
 
@@ -555,10 +362,7 @@ void Connection::handle(const Message& message) {
       return;
   }
   if (leased_ != nullptr) return;  // scan() gives up what it has seen
-  if (flight_size_ == 0 || answer_.discard) {
-    in_.consume(scanned_);
-    scanned_ = 0;
-  }
+  if (flight_size_ == 0 || answer_.discard) inbox_.drop();
 }
 
 void Connection::handle_error(const Message& message) {
@@ -568,7 +372,8 @@ void Connection::handle_error(const Message& message) {
     return;
   }
   if (flight_size_ == 0 || notice->severity == "FATAL" || notice->severity == "PANIC") {
-    break_off({Failure::unavailable, std::string(notice->sqlstate), sentence_of(*notice), 0});
+    ServerError error(*notice);
+    break_off({Failure::unavailable, std::move(error.sqlstate), std::move(error.message), 0});
     return;
   }
   answer_.error = std::make_unique<ServerError>(*notice);
@@ -654,8 +459,7 @@ void Connection::finish_foremost(const Message& message) {
   }
   if (*status != 'I') break_off("a statement left a transaction open");
   if (leased_ == nullptr) {
-    in_.consume(scanned_);
-    scanned_ = 0;
+    inbox_.drop();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     if (draining_) end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -677,13 +481,13 @@ void Connection::deliver(Query& query, Answer& answer) {
 
 bool Connection::cut_answer(Query& query, std::size_t rows) {
   const std::size_t columns = query.statement_->columns.size();
-  if (rows * (7 + 4 * columns) > scanned_) return false;  // what so many rows take at least
+  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // what so many rows take at least
   if (fields_.size() < rows * columns) fields_.resize(rows * columns);
   Field* into = fields_.data();
-  const char* at = in_.data();
+  const char* at = inbox_.data();
   for (std::size_t left = rows; left != 0;) {
     Message message;
-    if (frame(at, scanned_, scanned_, message) != Framing::complete) return false;
+    if (frame(at, inbox_.kept(), inbox_.kept(), message) != Framing::complete) return false;
     at += message.size;
     if (message.type != 'D') continue;
     if (!cut_row(message.payload, columns, into)) return false;
@@ -699,22 +503,18 @@ Connection::Progress Connection::scan(Piece& piece) {
   piece.error = nullptr;
   piece.finished = piece.stale = piece.changed = false;
   if (state_ != State::ready) return Progress::broken;
-  in_.consume(scanned_);
-  scanned_ = 0;
-  if (in_.empty() && in_.capacity() > kept_capacity) in_.release();
+  inbox_.drop();
+  inbox_.shrink();
   const std::size_t columns = leased_->statement_->columns.size();
   std::size_t used = 0;
-  while (state_ == State::ready && !lease_finished_ && scanned_ < block_bytes) {
+  while (state_ == State::ready && !lease_finished_ && inbox_.kept() < block_bytes) {
     Message message;
-    const Framing framing = frame(in_.data() + scanned_, in_.size() - scanned_, pool_.options().max_row_bytes, message);
-    if (framing != Framing::complete && message.size > message_limit && in_.data()[scanned_] != 'D') {
+    const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
+    if (framing != Framing::complete && message.size > message_limit && inbox_.type_of_next() != 'D') {
       break_off("the server sent a message that is too long");
       break;
     }
-    if (framing == Framing::need_more) {
-      needed_ = message.size;
-      break;
-    }
+    if (framing == Framing::need_more) break;
     if (framing == Framing::malformed) {
       break_off("the server sent a malformed message");
       break;
@@ -723,8 +523,6 @@ Connection::Progress Connection::scan(Piece& piece) {
       if (piece.rows != 0) break;  // those first
       return Progress::too_large;
     }
-    scanned_ += message.size;
-    needed_ = 0;
     if (message.type == 'D') {
       if (fields_.size() < used + columns) fields_.resize(std::max(fields_.size() * 2, used + columns));
       if (!answer_.changed && cut_row(message.payload, columns, fields_.data() + used)) {
@@ -736,14 +534,11 @@ Connection::Progress Connection::scan(Piece& piece) {
     } else {
       handle(message);
     }
-    if (piece.rows == 0) {
-      in_.consume(scanned_);
-      scanned_ = 0;
-    }
+    if (piece.rows == 0) inbox_.drop();
   }
   if (state_ != State::ready && piece.rows == 0) return Progress::broken;
   piece.fields = {fields_.data(), used};
-  piece.bytes = scanned_;
+  piece.bytes = inbox_.kept();
   if (lease_finished_) {
     piece.finished = true;
     piece.error = std::move(answer_.error);
@@ -759,11 +554,9 @@ Connection::Progress Connection::scan(Piece& piece) {
 Connection::Progress Connection::next_message(Message& message) {
   if (state_ != State::ready) return Progress::broken;
   for (;;) {
-    in_.consume(scanned_);
-    scanned_ = 0;
-    switch (frame(in_.data(), in_.size(), message_limit, message)) {
+    inbox_.drop();
+    switch (inbox_.take(message_limit, message)) {
       case Framing::need_more:
-        needed_ = message.size;
         return Progress::need_more;
       case Framing::malformed:
       case Framing::too_large:
@@ -772,8 +565,6 @@ Connection::Progress Connection::next_message(Message& message) {
       case Framing::complete:
         break;
     }
-    scanned_ = message.size;
-    needed_ = 0;
     if (message.type == 'S' || message.type == 'N' || message.type == 'A') {
       handle(message);
       continue;

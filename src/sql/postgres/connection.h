@@ -12,35 +12,23 @@
 #include "core/task.h"
 #include "net/stream.h"
 #include "sql/database.h"
+#include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
+#include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
 
 class Pool;
 class Query;
 
-// An ErrorResponse, kept.
-struct ServerError {
-  std::string sqlstate;
-  std::string message;  // with detail and hint
-  std::string routine;
-  std::uint32_t position = 0;
-  bool at_bind = false;  // before the parameters were accepted
-
-  explicit ServerError(const ServerNotice& notice);
-};
-
 // One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and
 // again.
 //
 // Requests are answered in the order in which they were sent, each up to its own ReadyForQuery. The connection is used
 // in one of two ways at a time:
-//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer,
-//   and
-//           hands it over when it is whole;
+//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its inbox,
+//           and hands it over when it is whole;
 //   leased: one request has it for itself and reads when it wants more, so that a slow client stops the server.
-//
-//   in_ = [ scanned | not yet looked at ];  shared: `scanned` is the foremost answer so far;  leased: what has been cut
 class Connection {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
@@ -157,11 +145,6 @@ class Connection {
   };
   struct Event;
 
-  [[nodiscard]] core::Task<bool> open(Role role);
-  [[nodiscard]] core::Task<bool> authenticate(Instant deadline);
-  [[nodiscard]] core::Task<bool> read_startup_message(Message& message, Instant deadline);
-  [[nodiscard]] core::Task<bool> write_startup_bytes(Buffer& bytes, Instant deadline);
-  void startup_failed(const ServerNotice& notice);
   void close();
 
   void write_statement(Query& query, std::uint32_t row_limit);
@@ -179,6 +162,7 @@ class Connection {
   void deliver(Query& query, Answer& answer);
   [[nodiscard]] bool cut_answer(Query& query, std::size_t rows);
   bool overflow(std::size_t message_size);
+  [[nodiscard]] Received receive(std::size_t& total);
   void break_off(std::string_view why);
   void break_off(Error why);
   void flush();
@@ -214,11 +198,8 @@ class Connection {
   Instant foremost_since_ = never;
   Instant idle_since_ = never;
 
-  Buffer in_;
+  Inbox inbox_;
   Buffer out_;
-  std::size_t scanned_ = 0;
-  std::size_t needed_ = 0;  // bytes of the message that is incomplete, if known
-  std::size_t skip_ = 0;    // bytes to drop, still to come
   std::vector<Field> fields_;
   std::vector<Prepared> prepared_;  // by Statement::id
 
