@@ -18,6 +18,7 @@ constexpr std::size_t kept_capacity = 512 << 10;  // a send buffer that has grow
 constexpr std::size_t turn_bytes = 4 << 20;       // read in one go before others have their turn
 constexpr std::size_t message_limit = 1 << 20;    // nothing but a row is longer
 constexpr Duration drain_patience = 2s;           // for a cancelled answer to end
+constexpr std::size_t all = SIZE_MAX;             // a cancel that was not heard of may hit whoever is sent
 constexpr Duration grace = 1s;                    // beyond the server's own statement_timeout
 
 // "s" and the id; no NUL inside.
@@ -108,6 +109,7 @@ void Connection::close() {
   inbox_.release();
   out_.release();
   draining_ = cancelling_ = false;
+  may_be_hit_ = 0;
   answer_ = {};
   prepared_.clear();
   key_ = {};
@@ -121,17 +123,24 @@ void Connection::close() {
 void Connection::push(const InFlight& entry) {
   SLUICE_ASSERT(flight_size_ < flight_.size());
   if (flight_size_ == 0) {
-    foremost_since_ = pool_.reactor().now();
-    if (!watchdog_.armed()) watch(foremost_since_ + 1s);
+    begin_foremost();
+    watch(foremost_since_ + 1s);
   }
   flight_[(flight_first_ + flight_size_++) & (flight_.size() - 1)] = entry;
+}
+
+void Connection::begin_foremost() {
+  foremost_since_ = pool_.reactor().now();
+  cancel_due_ = foremost_since_ + slow;
 }
 
 Connection::InFlight Connection::pop() {
   const InFlight entry = flight_[flight_first_];
   flight_first_ = (flight_first_ + 1) & (flight_.size() - 1);
   --flight_size_;
-  foremost_since_ = pool_.reactor().now();
+  begin_foremost();
+  if (may_be_hit_ != 0 && may_be_hit_ != all) --may_be_hit_;
+  if (flight_size_ != 0 && foremost().query == nullptr) cancel_abandoned();
   return entry;
 }
 
@@ -191,6 +200,7 @@ void Connection::forget(Query& query) {
       if (i == 0) {
         answer_.discard = true;
         if (pool_.reactor().now() - foremost_since_ >= slow) pool_.was_slow(entry.statement);
+        cancel_abandoned();
       }
       return;
     }
@@ -238,10 +248,36 @@ void Connection::release(Query&) {
   flush_soon();  // and the runner looks whether the server has closed meanwhile
 }
 
-void Connection::cancel_finished(std::uint64_t life) {
-  if (life != life_) return;
+// A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
+// end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
+// meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
+void Connection::cancel_abandoned() {
+  if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_) return;
+  if (flight_size_ == 0 || foremost().query != nullptr || foremost().setting) return;
+  const Instant now = pool_.reactor().now();
+  if (now < cancel_due_) {
+    watch(cancel_due_);
+    return;
+  }
+  cancel_due_ = now + (now - foremost_since_);
+  cancelling_ = true;
+  pool_.cancel(*this, life_, address_, key_);
+}
+
+void Connection::cancel_finished(std::uint64_t life, Cancel outcome) {
+  if (life != life_ || state_ != State::ready) return;
   cancelling_ = false;
+  if (outcome != Cancel::unsent) may_be_hit_ = outcome == Cancel::done ? flight_size_ : all;
   end_drain();
+  cancel_abandoned();  // another one may have become the foremost
+  pool_.serve_soon();
+}
+
+// Whether a neighbour's cancel has ended the foremost request, and not the server's statement_timeout.
+bool Connection::hit_by_our_cancel(const ServerError& error) const {
+  if (error.sqlstate != "57014" || (!cancelling_ && may_be_hit_ == 0)) return false;
+  const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
+  return timeout == 0ms || pool_.reactor().now() - foremost_since_ < timeout - 5ms;
 }
 
 void Connection::end_drain() {
@@ -410,6 +446,7 @@ void Connection::finish_foremost(const Message& message) {
     return;
   }
   const bool was_slow = leased_ == nullptr && pool_.reactor().now() - foremost_since_ >= slow;
+  const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
   const InFlight entry = pop();
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
@@ -447,7 +484,7 @@ void Connection::finish_foremost(const Message& message) {
     if (stale) {
       query.answer_stale();
     } else if (answer.error) {
-      query.answer_failed(*answer.error);
+      query.answer_failed(*answer.error, hit);
     } else if (answer.changed) {
       query.answer_changed();
     } else if (answer.discard || (answer.suspended && !query.statement_->one_row)) {
@@ -613,9 +650,12 @@ void Connection::wake_runner() {
   if (runner_) std::exchange(runner_, nullptr).resume();
 }
 
-void Connection::watch(Instant when) { pool_.reactor().timers().schedule(watchdog_, when); }
+void Connection::watch(Instant when) {
+  if (!watchdog_.armed() || when < watchdog_.when()) pool_.reactor().timers().schedule(watchdog_, when);
+}
 
-// What only time can tell: an answer that does not come, a cancelled one that does not end, nobody who asks.
+// What only time can tell: an answer that does not come, or that nobody waits for; a cancelled one that does not end;
+// nobody who asks.
 void Connection::look_around() {
   const Options& options = pool_.options();
   const Instant now = pool_.reactor().now();
@@ -638,6 +678,7 @@ void Connection::look_around() {
       break_off("the server did not answer in time");
       return;
     }
+    cancel_abandoned();
   } else if (idle() && options.idle_ms != 0 && pool_.open_connections() > 1 &&
              now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)) {
     write_terminate(out_);

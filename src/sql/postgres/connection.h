@@ -55,16 +55,17 @@ class Connection {
   // the next time.
   static constexpr Duration slow = 20ms;
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
-    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ &&
+    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
            flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow);
   }
   [[nodiscard]] bool idle() const {
-    return state_ == State::ready && leased_ == nullptr && !draining_ && !dispatching_ && flight_size_ == 0;
+    return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
+           flight_size_ == 0;
   }
 
   // Writes the request; it goes out at the end of the turn. Precondition: can_share(), or idle().
   void send_shared(Query& query);
-  // Nobody waits for the answer of a shared request any more.
+  // Nobody waits for the answer of a shared request any more. Once it is slow and the foremost, it is cancelled.
   void forget(Query& query);
   // The query has been destroyed, or has taken its rows, while they were being handed over.
   void taken() { delivering_ = nullptr; }
@@ -108,7 +109,9 @@ class Connection {
 
   // Sends what has gathered, at the end of the turn.
   void flush_soon();
-  void cancel_finished(std::uint64_t life);
+  // How a CancelRequest ended: never sent; sent, and the server has given its signal; or sent, and nothing was heard.
+  enum class Cancel : std::uint8_t { unsent, done, unknown };
+  void cancel_finished(std::uint64_t life, Cancel outcome);
 
  private:
   enum class Prepared : std::uint8_t { no, yes, stale };
@@ -150,6 +153,7 @@ class Connection {
   void write_statement(Query& query, std::uint32_t row_limit);
   void set_role(Role role);
   void push(const InFlight& entry);
+  void begin_foremost();
   InFlight pop();
   [[nodiscard]] InFlight& foremost() { return flight_[flight_first_]; }
   [[nodiscard]] Prepared& prepared(std::uint32_t statement);
@@ -168,6 +172,8 @@ class Connection {
   void flush();
   void wake_runner();
   void end_drain();
+  void cancel_abandoned();
+  [[nodiscard]] bool hit_by_our_cancel(const ServerError& error) const;
   void watch(Instant when);
   void look_around();
 
@@ -187,15 +193,17 @@ class Connection {
 
   State state_ = State::off;
   Role role_ = Role::shared;
-  bool draining_ = false;     // the rest of a cancelled answer is being dropped
-  bool cancelling_ = false;   // a CancelRequest is on its way: it must not hit the next query
-  bool dispatching_ = false;  // answers are being handed over
-  std::uint64_t life_ = 0;    // counts openings
+  bool draining_ = false;       // the rest of a cancelled answer is being dropped
+  bool cancelling_ = false;     // a CancelRequest is on its way: it must not hit the next query
+  std::size_t may_be_hit_ = 0;  // requests in flight that a cancel, sent for one before them, may have hit
+  bool dispatching_ = false;    // answers are being handed over
+  std::uint64_t life_ = 0;      // counts openings
   BackendKey key_;
   core::Address address_;
   Error failure_;
   Instant drain_deadline_ = never;
   Instant foremost_since_ = never;
+  Instant cancel_due_ = never;  // for the foremost request, should nobody wait for it
   Instant idle_since_ = never;
 
   Inbox inbox_;

@@ -434,6 +434,73 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
+// A slow look-up in a pipeline: nobody could have known, but nobody has to wait for it once its client has left.
+TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  open(chosen);
+  const Statement slow = must_prepare("SELECT pg_sleep(:s::int), 'abandoned look-up'", 1, true);
+  const Statement quick = must_prepare("SELECT :k::int", 2, true);
+  const std::string active =
+      "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%abandoned look-up%' AND state = 'active' AND pid <> "
+      "pg_backend_pid()";
+  for (const bool by_deadline : {false, true}) {
+    const std::uint64_t cancels = database->counters().cancels;
+    Rows slow_rows;
+    core::TaskGroup leaving;
+    std::vector<Rows> quick_rows(30);
+    // The first, so that it is shared however slow it was before.
+    const Instant deadline = by_deadline ? reactor->now() + 1s : never;
+    const Statement fresh = by_deadline ? must_prepare("SELECT pg_sleep(:s::int), 'abandoned look-up'", 3, true) : slow;
+    leaving.spawn(collect(*database, fresh, {"1000"}, slow_rows, {deadline}));
+    for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+      tasks.spawn(collect(*database, quick, {std::to_string(i)}, quick_rows[i]));
+    }
+    ASSERT_TRUE(turn_until([&] { return Cluster::shared().psql(active) == "1\n"; }));
+    EXPECT_EQ(tasks.size(), quick_rows.size()) << "they are behind it";
+    if (!by_deadline) leaving.cancel();
+    settle();
+    for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+      ASSERT_FALSE(quick_rows[i].error) << quick_rows[i].error->message;
+      EXPECT_EQ(quick_rows[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+    }
+    EXPECT_EQ(Cluster::shared().psql(active), "0\n");
+    EXPECT_GT(database->counters().cancels, cancels);
+    if (by_deadline) {
+      ASSERT_TRUE(slow_rows.error);
+      EXPECT_EQ(slow_rows.error->failure, Failure::timed_out);
+    }
+  }
+  EXPECT_EQ(database->counters().shared_requests, 62u + database->counters().cancel_hits);
+  EXPECT_EQ(database->counters().lost, 0u);
+  EXPECT_EQ(fetch(quick, {"7"}).rows, (std::vector<Row>{{"7"}}));
+}
+
+// Those that are abandoned one behind the other are cancelled one after the other.
+TEST_F(PostgresTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  open(chosen);
+  const Statement slow = must_prepare("SELECT pg_sleep(1000)", 1, true);
+  const Statement quick = must_prepare("SELECT :k::int", 2, true);
+  core::TaskGroup leaving;
+  std::vector<Rows> slow_rows(4);
+  std::vector<Rows> quick_rows(12);
+  for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+    if (i % 3 == 0) leaving.spawn(collect(*database, slow, {}, slow_rows[i / 3]));
+    tasks.spawn(collect(*database, quick, {std::to_string(i)}, quick_rows[i]));
+  }
+  turn_for(30ms);
+  leaving.cancel();
+  settle();
+  for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+    ASSERT_FALSE(quick_rows[i].error) << quick_rows[i].error->message;
+    EXPECT_EQ(quick_rows[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+  }
+  EXPECT_GE(database->counters().cancels, 4u);
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
 TEST_F(PostgresTest, AQueryOverItsDeadlineIsCancelledAndTimedOut) {
   const Statement s = must_prepare("SELECT pg_sleep(30), 'too slow' AS x", 1);
   const Rows rows = fetch(s, {}, {reactor->now() + 100ms});

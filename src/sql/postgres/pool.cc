@@ -236,12 +236,14 @@ void Pool::cancel(Connection& connection, std::uint64_t life, const core::Addres
   tasks_.spawn(send_cancel(connection, life, address, key));
 }
 
-// The server closes the connection when it has sent its signal: a query that is sent after that is not hit.
+// The server closes the connection when it has given its signal: a query that is sent after that is not hit.
 core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key) {
   const Instant deadline = reactor_.now() + cancel_patience;
+  auto outcome = Connection::Cancel::unsent;
   {
     net::Stream stream(reactor_);
     if (co_await stream.connect(address, deadline)) {
+      outcome = Connection::Cancel::unknown;
       Buffer bytes;
       write_cancel(bytes, key);
       iovec part{bytes.data(), bytes.size()};
@@ -249,13 +251,15 @@ core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, c
         Buffer nothing;
         while (true) {
           const auto got = co_await stream.read(nothing, 256, deadline);
+          if (!got && got.error().code == Errc::timed_out) break;
+          if (!got || *got == 0) outcome = Connection::Cancel::done;
           if (!got || *got == 0) break;
           nothing.clear();
         }
       }
     }
   }
-  connection.cancel_finished(life);
+  connection.cancel_finished(life, outcome);
 }
 
 Pool::Habit& Pool::habit(const Statement& statement) {

@@ -25,6 +25,7 @@ struct Counters {
   std::uint64_t open_failures = 0;
   std::uint64_t lost = 0;  // connections that ended by themselves
   std::uint64_t cancels = 0;
+  std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for one before them had hit them
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;
   std::uint64_t unavailable = 0;  // requests that got no connection

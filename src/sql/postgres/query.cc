@@ -133,12 +133,13 @@ Error Query::error_of(const ServerError& error) const {
   return result;
 }
 
-// Starts over, once for each reason.
+// Starts over, once for each reason. Who has had a connection has waited for one in time.
 bool Query::again(bool& used) {
   if (used) return false;
   used = true;
   leave_connection();
   stage_ = Stage::fresh;
+  wait_until_ = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms);
   return true;
 }
 
@@ -166,9 +167,13 @@ void Query::keep() {
   block_.fields = kept_fields_;
 }
 
-void Query::answer_failed(const ServerError& error) {
+void Query::answer_failed(const ServerError& error, bool by_our_cancel) {
   connection_ = nullptr;
-  set_failure(error_of(error));
+  if (by_our_cancel && pool_.reactor().now() < first_deadline_ && again(hit_)) {
+    ++pool_.counters().cancel_hits;
+  } else {
+    set_failure(error_of(error));
+  }
   wake();
 }
 

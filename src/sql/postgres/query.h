@@ -89,7 +89,7 @@ class Query final : public sql::Cursor {
   // From the pool and the connection.
   void place(Connection& connection);
   void answer(std::span<const Field> fields, std::size_t rows);
-  void answer_failed(const ServerError& error);
+  void answer_failed(const ServerError& error, bool by_our_cancel);
   void answer_overflowed();
   void answer_stale();
   void answer_changed();
@@ -122,6 +122,7 @@ class Query final : public sql::Cursor {
   Stage stage_ = Stage::fresh;
   bool retried_ = false;     // after a lost connection
   bool reprepared_ = false;  // after a stale plan
+  bool hit_ = false;         // after a cancel that was for another
   bool streaming_ = false;   // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
