@@ -33,13 +33,6 @@ struct StatementName {
   std::size_t size;
 };
 
-bool same_type(const TypePtr& had, std::uint32_t oid) {
-  const TypePtr now = builtin_type(oid);
-  if (now) return had == now;
-  // A type of the database's own has no OID that we kept; what had been built in cannot have become one unnoticed.
-  return had != nullptr;
-}
-
 }  // namespace
 
 Connection::Connection(Pool& pool, std::size_t index)
@@ -145,7 +138,7 @@ Connection::InFlight Connection::pop() {
 }
 
 Connection::Prepared& Connection::prepared(std::uint32_t statement) {
-  if (statement >= prepared_.size()) prepared_.resize(statement + 1, Prepared::no);
+  if (statement >= prepared_.size()) prepared_.resize(statement + 1);
   return prepared_[statement];
 }
 
@@ -164,12 +157,12 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   entry.named = pool_.options().prepared && statement.id != unnamed_statement;
   if (entry.named) {
     const StatementName name(statement.id);
-    Prepared& state = prepared(statement.id);
-    if (state != Prepared::yes) {
-      if (state == Prepared::stale) write_close_statement(out_, name.view());
+    Prepared::State& state = prepared(statement.id).state;
+    if (state != Prepared::State::yes) {
+      if (state == Prepared::State::stale) write_close_statement(out_, name.view());
       write_parse(out_, name.view(), statement.text);
       write_describe_statement(out_, name.view());
-      state = Prepared::yes;
+      state = Prepared::State::yes;
       entry.prepares = true;
     }
     write_bind(out_, name.view(), static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
@@ -372,7 +365,7 @@ void Connection::handle(const Message& message) {
       break;
     case 'T':
     case 'n':
-      check_columns(message);
+      take_description(message);
       break;
     case 'Z':
       finish_foremost(message);
@@ -389,7 +382,7 @@ void Connection::handle(const Message& message) {
     case 'H':  // COPY ... TO STDOUT: no rows, and nothing that could be made of it
     case 'd':
     case 'c':
-      answer_.changed = answer_.discard = true;
+      answer_.unusable = answer_.discard = true;
       break;
     case 'S':
       break;  // ParameterStatus: nothing that we rely on changes behind our back
@@ -416,27 +409,36 @@ void Connection::handle_error(const Message& message) {
   answer_.error->at_bind = !answer_.bound;
 }
 
-// A statement is prepared anew on every connection, and the table may have changed since the program's start: what JSON
-// makes of a column would then be wrong.
-void Connection::check_columns(const Message& message) {
-  if (flight_size_ == 0 || foremost().setting || foremost().query == nullptr) return;
-  const Query& query = *foremost().query;
-  if (query.statement_ == nullptr) return;
-  const std::vector<Column>& columns = query.statement_->columns;
-  answer_.described = true;
+// A statement is prepared anew on every connection, and the table may have changed since the program's start.
+void Connection::take_description(const Message& message) {
+  if (flight_size_ == 0 || !foremost().prepares || foremost().query == nullptr) return;
+  const Statement& statement = *foremost().query->statement_;
+  Described& described = answer_.described;
+  described = {};
   if (message.type == 'n') {
-    answer_.changed = !columns.empty();
-    return;
+    described.kind = statement.columns.empty() ? Described::Kind::usable : Described::Kind::unusable;
+  } else {
+    const auto fields = parse_row_description(message.payload);
+    if (!fields) {
+      break_off("the server sent a malformed row description");
+      return;
+    }
+    if (fields->empty() && !statement.columns.empty()) {
+      described.kind = Described::Kind::unusable;
+    } else if (const auto list = pool_.column_lists().find(statement, *fields)) {
+      described = {Described::Kind::usable, *list};
+    } else {
+      described.kind = Described::Kind::unknown;
+      pool_.column_lists().look_up(statement, *fields);
+    }
   }
-  const auto fields = parse_row_description(message.payload);
-  if (!fields) {
-    break_off("the server sent a malformed row description");
-    return;
-  }
-  answer_.changed = fields->size() != columns.size();
-  for (std::size_t i = 0; i < columns.size() && !answer_.changed; ++i) {
-    answer_.changed = (*fields)[i].name != columns[i].name || !same_type(columns[i].type, (*fields)[i].type);
-  }
+  if (foremost().named) prepared(statement.id).described = described;
+}
+
+// Of the foremost request, or of the one that has just been it.
+Connection::Described Connection::described(const InFlight& entry) {
+  if (entry.prepares) return answer_.described;
+  return entry.named ? prepared(entry.statement).described : Described{};
 }
 
 void Connection::finish_foremost(const Message& message) {
@@ -447,37 +449,46 @@ void Connection::finish_foremost(const Message& message) {
   }
   const bool was_slow = leased_ == nullptr && pool_.reactor().now() - foremost_since_ >= slow;
   const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
+  using Kind = Described::Kind;
   const InFlight entry = pop();
+  const Described columns = described(entry);
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
   answer_ = {};
 
-  // Asked to describe a statement, a server that gives a result without having done so is not believed.
-  if (entry.prepares && entry.query != nullptr && !answer.described && !answer.error) answer.changed = true;
+  // Asked to describe a statement, a server that gives a result without having done so is not believed; nor is one that
+  // describes it and says that there is none.
+  if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
+    answer.unusable = true;
+  }
   bool stale = false;
   if (entry.named) {
-    Prepared& state = prepared(entry.statement);
-    if (entry.prepares && (answer.changed || !answer.described)) {
-      // Whether it exists is not known where nobody was left to check its columns, or Parse has failed. Stale is always
-      // right: closing what does not exist is no error.
-      state = Prepared::stale;
+    Prepared& known = prepared(entry.statement);
+    if (entry.prepares && columns.kind != Kind::usable) {
+      // Whether it exists is not known where nobody was left to look at its columns, or Parse has failed. Stale is
+      // always right: closing what does not exist is no error.
+      known.state = Prepared::State::stale;
+      known.described = columns;
     } else if (answer.error) {
       stale = answer.error->sqlstate == "26000" ||
               (answer.error->sqlstate == "0A000" && answer.error->routine == "RevalidateCachedQuery");
       // The next one may have been parsed meanwhile, by a request that had the same answer before this one.
-      if (stale) state = Prepared::stale;
-    } else if (state != Prepared::yes && entry.query != nullptr) {
-      stale = true;  // sent behind a Parse whose columns turned out to be others
+      if (stale) known.state = Prepared::State::stale;
+    } else if (columns.kind == Kind::nothing) {
+      stale = true;  // sent behind a Parse whose description nobody has read
     }
   }
 
+  const auto list = [&]() -> std::span<const Column> {
+    return columns.list != nullptr ? *columns.list : entry.query->statement_->columns;
+  };
   if (entry.setting) {
     if (answer.error) break_off({Failure::unavailable, answer.error->sqlstate, answer.error->message, 0});
   } else if (entry.query != nullptr && entry.query == leased_) {
     lease_finished_ = true;
     answer_ = std::move(answer);  // for scan()
-    lease_entry_ = entry;
-    lease_entry_.prepares = stale;
+    lease_stale_ = stale;
+    if (entry.query->statement_ != nullptr) lease_columns_ = list();
   } else if (entry.query != nullptr) {
     Query& query = *entry.query;
     dispatching_ = true;
@@ -485,12 +496,14 @@ void Connection::finish_foremost(const Message& message) {
       query.answer_stale();
     } else if (answer.error) {
       query.answer_failed(*answer.error, hit);
-    } else if (answer.changed) {
-      query.answer_changed();
+    } else if (answer.unusable) {
+      query.answer_unusable();
+    } else if (columns.kind == Kind::unknown) {
+      query.answer_unknown();
     } else if (answer.discard || (answer.suspended && !query.statement_->one_row)) {
       query.answer_overflowed();
     } else {
-      deliver(query, answer);
+      deliver(query, answer, list());
     }
     dispatching_ = false;
   }
@@ -503,21 +516,20 @@ void Connection::finish_foremost(const Message& message) {
   }
 }
 
-void Connection::deliver(Query& query, Answer& answer) {
-  if (!cut_answer(query, answer.rows)) {
-    query.answer_changed();
+void Connection::deliver(Query& query, const Answer& answer, std::span<const Column> columns) {
+  if (!cut_answer(answer.rows, columns.size())) {
+    query.answer_unusable();
     break_off("the server sent a row that does not fit its description");
     return;
   }
   delivering_ = &query;
-  query.answer({fields_.data(), answer.rows * query.statement_->columns.size()}, answer.rows);
+  query.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
   // Who does not take the rows at once gets a copy of his own: the next answer comes into the same buffer.
   if (delivering_ != nullptr) delivering_->keep();
   delivering_ = nullptr;
 }
 
-bool Connection::cut_answer(Query& query, std::size_t rows) {
-  const std::size_t columns = query.statement_->columns.size();
+bool Connection::cut_answer(std::size_t rows, std::size_t columns) {
   if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // what so many rows take at least
   if (fields_.size() < rows * columns) fields_.resize(rows * columns);
   Field* into = fields_.data();
@@ -538,11 +550,13 @@ Connection::Progress Connection::scan(Piece& piece) {
   piece.rows = piece.bytes = 0;
   piece.fields = {};
   piece.error = nullptr;
-  piece.finished = piece.stale = piece.changed = false;
+  piece.columns = {};
+  piece.finished = piece.stale = piece.unusable = false;
   if (state_ != State::ready) return Progress::broken;
   inbox_.drop();
   inbox_.shrink();
-  const std::size_t columns = leased_->statement_->columns.size();
+  bool has_columns = false;
+  std::size_t columns = 0;
   std::size_t used = 0;
   while (state_ == State::ready && !lease_finished_ && inbox_.kept() < block_bytes) {
     Message message;
@@ -561,26 +575,38 @@ Connection::Progress Connection::scan(Piece& piece) {
       return Progress::too_large;
     }
     if (message.type == 'D') {
+      if (!has_columns) {
+        const Described known = flight_size_ != 0 ? described(foremost()) : Described{};
+        if (known.kind != Described::Kind::usable) answer_.unusable = true;
+        lease_columns_ = known.list != nullptr ? *known.list : leased_->statement_->columns;
+        columns = lease_columns_.size();
+        has_columns = true;
+      }
       if (fields_.size() < used + columns) fields_.resize(std::max(fields_.size() * 2, used + columns));
-      if (!answer_.changed && cut_row(message.payload, columns, fields_.data() + used)) {
+      if (!answer_.unusable && cut_row(message.payload, columns, fields_.data() + used)) {
         used += columns;
         ++piece.rows;
         continue;
       }
-      answer_.changed = true;  // an error once the answer has ended
+      answer_.unusable = true;  // an error once the answer has ended
     } else {
       handle(message);
+      if (answer_.described.kind == Described::Kind::unknown && !lease_finished_) {
+        inbox_.drop();
+        return Progress::unknown;
+      }
     }
     if (piece.rows == 0) inbox_.drop();
   }
   if (state_ != State::ready && piece.rows == 0) return Progress::broken;
+  piece.columns = lease_columns_;
   piece.fields = {fields_.data(), used};
   piece.bytes = inbox_.kept();
   if (lease_finished_) {
     piece.finished = true;
     piece.error = std::move(answer_.error);
-    piece.stale = lease_entry_.prepares;
-    piece.changed = answer_.changed;
+    piece.stale = lease_stale_;
+    piece.unusable = answer_.unusable;
     answer_ = {};
   } else if (piece.rows == 0) {
     return Progress::need_more;
@@ -711,7 +737,8 @@ void Connection::on_turn_end(core::TurnHook& hook) noexcept {
   self.flush();
   if (self.leased_ != nullptr) {
     if (self.state_ == State::broken) self.leased_->readable();
-  } else if (self.state_ == State::broken || self.stream_.handle().may_read) {
+  } else if (self.state_ == State::broken || self.stream_.handle().may_read ||
+             (self.draining_ && self.inbox_.has_more())) {
     self.wake_runner();
   }
 }

@@ -12,6 +12,7 @@
 #include "core/task.h"
 #include "net/stream.h"
 #include "sql/database.h"
+#include "sql/postgres/column_lists.h"
 #include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/server_error.h"
@@ -81,18 +82,20 @@ class Connection {
     ready,      // rows or the end of the answer; a message
     need_more,  // receive() first
     too_large,  // a row over max_row_bytes
+    unknown,    // the columns have types that are being looked up; nothing has been cut
     broken,     // the connection has ended: failure()
   };
   enum class Received : std::uint8_t { bytes, nothing, broken };
 
   struct Piece {
+    std::span<const Column> columns;  // with rows, or finished
     std::span<const Field> fields;
     std::size_t rows = 0;
     std::size_t bytes = 0;
     bool finished = false;               // ReadyForQuery has come
     std::unique_ptr<ServerError> error;  // with finished
     bool stale = false;                  // with finished: the statement has to be prepared again
-    bool changed = false;                // with finished: its columns are not those it was prepared with
+    bool unusable = false;               // with finished: it is no result that has columns
   };
 
   void send_exclusive(Query& query);
@@ -114,7 +117,22 @@ class Connection {
   void cancel_finished(std::uint64_t life, Cancel outcome);
 
  private:
-  enum class Prepared : std::uint8_t { no, yes, stale };
+  // What the server has said of a statement's columns.
+  struct Described {
+    enum class Kind : std::uint8_t {
+      nothing,
+      usable,
+      unknown,   // their types are being looked up
+      unusable,  // there are none any more
+    };
+    Kind kind = Kind::nothing;
+    const ColumnLists::List* list = nullptr;  // usable; null: the statement's own
+  };
+  struct Prepared {
+    enum class State : std::uint8_t { no, yes, stale };
+    State state = State::no;  // for the next request that is sent
+    Described described;      // for the next answer that comes
+  };
 
   struct InFlight {
     Query* query = nullptr;  // null: nobody waits, or a session setting
@@ -127,11 +145,11 @@ class Connection {
   // What has arrived of the foremost request's answer.
   struct Answer {
     std::size_t rows = 0;
-    bool described = false;
+    Described described;  // where it was asked for
     bool bound = false;
     bool suspended = false;
     bool discard = false;  // its rows are read and dropped
-    bool changed = false;
+    bool unusable = false;
     std::unique_ptr<ServerError> error;
   };
   struct ReadWaiter : core::Waiter {
@@ -161,10 +179,11 @@ class Connection {
   void pump();
   void handle(const Message& message);
   void handle_error(const Message& message);
-  void check_columns(const Message& message);
+  void take_description(const Message& message);
+  [[nodiscard]] Described described(const InFlight& entry);
   void finish_foremost(const Message& message);
-  void deliver(Query& query, Answer& answer);
-  [[nodiscard]] bool cut_answer(Query& query, std::size_t rows);
+  void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
+  [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);
   [[nodiscard]] Received receive(std::size_t& total);
   void break_off(std::string_view why);
@@ -219,7 +238,8 @@ class Connection {
   Query* leased_ = nullptr;
   Query* delivering_ = nullptr;
   bool lease_finished_ = false;
-  InFlight lease_entry_;
+  bool lease_stale_ = false;
+  std::span<const Column> lease_columns_;
 };
 
 }  // namespace sluice::sql::postgres

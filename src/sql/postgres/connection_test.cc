@@ -238,6 +238,26 @@ TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
   }
 }
 
+// The columns are of a type that nobody knows yet: what the catalog then says, or does not say, is waited for.
+TEST_F(ConnectionTest, TheAnswerAboutColumnsThatHaveChangedIsWaitedFor) {
+  const std::string other =
+      message('1', "") +
+      message('T', u16(1) + "m\0"s + u32(0) + u16(0) + u32(99999) + u16(4) + u32(0xffffffff) + u16(0)) +
+      message('2', "") + message('D', u16(1) + u32(2) + "ok") + done;
+  const std::string known = message('C', "SELECT 0\0"s) + ready;  // no such type: text
+  const std::string refused = message('E', "SERROR\0VERROR\0C42501\0Mpermission denied\0\0"s) + ready;
+  const std::string silent = message('N', "SNOTICE\0C00000\0Mx\0\0"s);
+  EXPECT_EQ(ask({started, other, known, other}, true), 1u);
+  const auto denied = ask({started, other, refused, other}, true);
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().sqlstate, "42501");
+  const auto late = ask({started, other, silent}, true);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().failure, Failure::timed_out);
+  const auto malformed = ask({started, other, message('D', u16(1) + u32(1) + "7") + ready}, true);
+  ASSERT_FALSE(malformed);
+}
+
 // Only once: what is cancelled again is not ours any more.
 TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
   const std::string cancelled = message('E', "SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0"s);

@@ -33,11 +33,7 @@ class Database final : public sql::Database {
   [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }
 
  private:
-  struct Description;
-
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
-  [[nodiscard]] core::Task<Result<void>> describe(Query& conversation, std::string_view sql, Description& description);
-  [[nodiscard]] core::Task<Result<void>> look_up_types(Query& conversation);
 
   Pool pool_;
   TypeCatalog types_;

@@ -30,6 +30,7 @@ class Inbox {
   [[nodiscard]] char type_of_next() const { return bytes_.data()[kept_]; }
 
   [[nodiscard]] std::size_t kept() const { return kept_; }
+  [[nodiscard]] bool has_more() const { return bytes_.size() > kept_; }
   [[nodiscard]] const char* data() const { return bytes_.data(); }
   void drop() {
     bytes_.consume(kept_);

@@ -20,7 +20,8 @@ Pool::Pool(core::Reactor& reactor, Options options)
       options_(std::move(options)),
       random_(static_cast<std::uint64_t>(reactor.wall_clock_ns()) | 1),
       retry_timer_(&Pool::on_retry, *this),
-      serve_hook_(&Pool::on_turn_end, *this) {
+      serve_hook_(&Pool::on_turn_end, *this),
+      column_lists_(*this) {
   for (std::size_t i = 0; i < std::max<std::size_t>(options_.pool_size, 1); ++i) {
     connections_.push_back(std::make_unique<Connection>(*this, i));
   }
@@ -28,8 +29,8 @@ Pool::Pool(core::Reactor& reactor, Options options)
 }
 
 Pool::~Pool() {
-  SLUICE_ASSERT(waiting_ == 0);
   tasks_.cancel();
+  SLUICE_ASSERT(waiting_ == 0);
 }
 
 std::size_t Pool::open_connections() const {
@@ -111,7 +112,7 @@ bool Pool::place_shared(Query& query) {
 // Streams may last as long as their clients like; where there is more than one connection, one is kept for short
 // requests.
 bool Pool::place_exclusive(Query& query) {
-  const bool shares = options_.prepared && options_.read_only;
+  const bool shares = may_repeat();
   std::size_t leased = 0;
   std::size_t shared = 0;
   Connection* idle = nullptr;
@@ -273,7 +274,7 @@ Pool::Habit& Pool::habit(const Statement& statement) {
 }
 
 bool Pool::prefers_exclusive(const Statement& statement) {
-  if (!options_.prepared || !options_.read_only) return true;
+  if (!may_repeat()) return true;
   return statement.id != unnamed_statement && habit(statement).exclusive;
 }
 
