@@ -48,8 +48,10 @@ struct Statement {
   std::uint32_t id = 0;
   std::string text;                   // with the database's own placeholders ($1 or ?1)
   std::vector<Parameter> parameters;  // in placeholder order; a name that is used twice is one parameter
-  std::vector<Column> columns;        // as prepared; empty where the statement returns no rows
-  bool one_row = false;               // the caller asks for an object: more than two rows are never needed
+  // PostgreSQL: the OIDs that Parse names, in placeholder order; 0: the server decides. Empty: it decides all of them.
+  std::vector<std::uint32_t> parameter_types;
+  std::vector<Column> columns;  // as prepared; empty where the statement returns no rows
+  bool one_row = false;         // the caller asks for an object: more than two rows are never needed
 };
 
 // A parameter's value; no text is NULL. Bound, never spliced.

@@ -160,14 +160,14 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     Prepared::State& state = prepared(statement.id).state;
     if (state != Prepared::State::yes) {
       if (state == Prepared::State::stale) write_close_statement(out_, name.view());
-      write_parse(out_, name.view(), statement.text);
+      write_parse(out_, name.view(), statement.text, statement.parameter_types);
       write_describe_statement(out_, name.view());
       state = Prepared::State::yes;
       entry.prepares = true;
     }
     write_bind(out_, name.view(), static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
   } else {
-    write_parse(out_, {}, statement.text);
+    write_parse(out_, {}, statement.text, statement.parameter_types);
     write_describe_statement(out_, {});
     entry.prepares = true;
     write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());

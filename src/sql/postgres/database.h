@@ -14,7 +14,13 @@
 #include "sql/postgres/pool.h"
 #include "sql/postgres/types.h"
 
+namespace sluice::sql {
+struct ParsedSql;
+}
+
 namespace sluice::sql::postgres {
+
+struct Description;
 
 // One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
 // server does. Cursors and tasks that it gave must be gone before it is destroyed.
@@ -34,6 +40,9 @@ class Database final : public sql::Database {
 
  private:
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
+
+  [[nodiscard]] core::Task<Result<void>> apply_declared(Query& conversation, const ParsedSql& parsed,
+                                                        Statement& statement, Description& description);
 
   Pool pool_;
   TypeCatalog types_;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/sleep.h"
+#include "sql/encode/encoder.h"
 #include "sql/postgres/cluster.h"
 #include "sql/postgres/url.h"
 
@@ -215,6 +216,75 @@ TEST_F(PostgresTest, PrepareKeepsDeclaredTypesAndOneParameterPerName) {
   EXPECT_FALSE(s->parameters[0].declared);
   EXPECT_EQ(s->parameters[1].declared, ParameterType::integer);
   EXPECT_EQ(fetch(*s, {"10", "1"}).rows, (std::vector<Row>{{"21"}}));
+}
+
+std::string json_of(const Statement& statement, const Row& row) {
+  std::vector<Field> fields;
+  for (const auto& value : row) {
+    fields.push_back(value ? Field{value->data(), static_cast<std::uint32_t>(value->size())} : Field{});
+  }
+  Buffer out;
+  Encoder encoder(Format::json, statement.columns, {.object = true});
+  encoder.begin(out);
+  encoder.rows({statement.columns, fields, 1, true}, out);
+  encoder.end(out);
+  return std::string(out.view().substr(0, out.size() - 1));  // without the end of the line
+}
+
+TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
+  const std::vector<Parameter> declared = {{"id", ParameterType::integer},
+                                           {"x", ParameterType::real},
+                                           {"on", ParameterType::boolean},
+                                           {"t", ParameterType::text}};
+  for (const bool named : {true, false}) {
+    for (const bool one_row : {true, false}) {
+      Options chosen = options();
+      chosen.prepared = named;
+      chosen.pool_size = 1;
+      open(chosen);
+      auto s = prepare("SELECT :id AS id, :x AS x, :on AS \"on\", :t AS t, :u AS u", 1, declared);
+      ASSERT_TRUE(s) << s.error().message;
+      s->one_row = one_row;
+      EXPECT_EQ(s->parameter_types, (std::vector<std::uint32_t>{20, 701, 16, 0, 0}));
+      for (int i = 0; i < 2; ++i) {
+        const Rows rows = fetch(*s, {"5", "2.50", "true", "7", "8"});
+        ASSERT_FALSE(rows.error) << rows.error->message;
+        EXPECT_EQ(json_of(*s, rows.rows.at(0)), R"({"id":5,"x":2.5,"on":true,"t":"7","u":"8"})");
+        // And where it has to be prepared again.
+        if (named) (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
+      }
+      const Rows null = fetch(*s, {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+      EXPECT_EQ(json_of(*s, null.rows.at(0)), R"({"id":null,"x":null,"on":null,"t":null,"u":null})");
+      const Rows huge = fetch(*s, {"99999999999999999999", "1", "t", "", ""});
+      ASSERT_TRUE(huge.error);
+      EXPECT_EQ(huge.error->failure, Failure::bad_argument);
+    }
+  }
+}
+
+TEST_F(PostgresTest, ADeclaredParameterKeepsTheTypeThatTheStatementNeeds) {
+  const std::vector<Parameter> declared = {{"id", ParameterType::integer}, {"n", ParameterType::integer}};
+  auto ask = [&, number = 0U](const std::string& sql, std::vector<std::optional<std::string>> values) mutable {
+    const auto s = prepare(sql, number++, declared);
+    EXPECT_TRUE(s) << s.error().message;
+    if (!s) return std::string();
+    const Rows rows = fetch(*s, std::move(values));
+    EXPECT_FALSE(rows.error) << rows.error->message;
+    return rows.error ? std::string() : json_of(*s, rows.rows.at(0));
+  };
+  EXPECT_EQ(ask("SELECT relname FROM pg_class WHERE relname = 'pg_class' AND relname::text <> :id", {"5"}),
+            R"({"relname":"pg_class"})");
+  EXPECT_EQ(ask("SELECT lower(:id) AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT 1 + :id AS a", {"007"}), R"({"a":8})");
+  // What the statement says is what it means.
+  EXPECT_EQ(ask("SELECT :id::text AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT :id :: text AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
+  EXPECT_EQ(ask("SELECT CAST( :id AS text) AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT :id as cast", {"007"}), R"({"cast":7})");
+  // One can have its type and the other can't.
+  EXPECT_EQ(ask("SELECT lower(:id) AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
+  EXPECT_EQ(ask("SELECT :n AS n, lower(:id) AS a", {"008", "007"}), R"({"n":8,"a":"007"})");
+  EXPECT_EQ(ask("SELECT lower(:n) AS n, lower(:id) AS a", {"008", "007"}), R"({"n":"008","a":"007"})");
 }
 
 TEST_F(PostgresTest, PrepareRefusesAndPointsAtTheCharacter) {

@@ -41,10 +41,11 @@ core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
 
 }  // namespace
 
-core::Task<Result<Description>> describe(Query& conversation, std::string_view sql) {
+core::Task<Result<Description>> describe(Query& conversation, std::string_view sql,
+                                         std::span<const std::uint32_t> types) {
   Description description;
   Connection& connection = conversation.connection();
-  write_parse(connection.out(), {}, sql);
+  write_parse(connection.out(), {}, sql, types);
   write_describe_statement(connection.out(), {});
   write_sync(connection.out());
   connection.expect_answer(conversation);
@@ -63,9 +64,9 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
         break;
       }
       case 't': {
-        auto types = parse_parameter_description(message->payload);
-        if (!types) co_return std::unexpected(malformed());
-        description.parameters = std::move(*types);
+        auto parameters = parse_parameter_description(message->payload);
+        if (!parameters) co_return std::unexpected(malformed());
+        description.parameters = std::move(*parameters);
         break;
       }
       case 'T': {

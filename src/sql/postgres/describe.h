@@ -19,8 +19,9 @@ struct Description {
   std::vector<Column> columns;            // without their types: resolve_types()
 };
 
-// An error's position is a character of `sql`.
-[[nodiscard]] core::Task<Result<Description>> describe(Query& conversation, std::string_view sql);
+// `types` are parameters' OIDs, as Parse takes them. An error's position is a character of `sql`.
+[[nodiscard]] core::Task<Result<Description>> describe(Query& conversation, std::string_view sql,
+                                                       std::span<const std::uint32_t> types);
 
 // Sets each column's type by its OID; asks the catalog for those that `types` does not know yet.
 [[nodiscard]] core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types,
