@@ -103,10 +103,9 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
 // Rows that follow the first block, pulled as the client takes them.
 class Endpoint::RowsBody final : public http::BodySource {
  public:
-  RowsBody(std::shared_ptr<const EndpointPlan> plan, sql::Format format, Cursor cursor)
-      : plan_(std::move(plan)),
-        encoder_(*plan_->layouts[static_cast<std::size_t>(format)]),
-        cursor_(std::move(cursor)) {}
+  // `layout` is the endpoint's or its plan's: like the database that the cursor is of, they outlive the connections.
+  RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor)
+      : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)) {}
 
   // Before the answer goes out, while the block's views are valid.
   void take_first(const sql::Block& block) {
@@ -273,13 +272,29 @@ http::Response Endpoint::head_of_answer(const Wish& wish) const {
   return response;
 }
 
-http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) const {
+const sql::Layout& Endpoint::layout_of(const Wish& wish, std::span<const sql::Column> columns) {
+  if (columns.data() != plan_->statement.columns.data()) [[unlikely]] return layout_of_changed(wish, columns);
+  return *plan_->layouts[static_cast<std::size_t>(wish.format)];
+}
+
+const sql::Layout& Endpoint::layout_of_changed(const Wish& wish, std::span<const sql::Column> columns) {
+  auto known = std::ranges::find(changed_, columns.data(), &Changed::columns);
+  if (known == changed_.end()) known = changed_.insert(known, {.columns = columns.data(), .layouts = {}});
+  auto& layout = known->layouts[static_cast<std::size_t>(wish.format)];
+  if (!layout) {
+    const sql::EncodeOptions options{.object = plan_->object};
+    layout = std::make_unique<const sql::Layout>(wish.format, columns, options);
+  }
+  return *layout;
+}
+
+http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {
   if (block.rows == 0) return http::problem(404, "There is no such thing.");
   if (block.rows > 1) {
     return failed(several_rows());
   }
   http::Response response = head_of_answer(wish);
-  sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+  sql::Encoder encoder(layout_of(wish, block.columns));
   Buffer body;
   encoder.begin(body);
   encoder.rows(block, body);
@@ -288,12 +303,12 @@ http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block
   return response;
 }
 
-http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) const {
+http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) {
   if (!first) return failed(first.error());
   if (plan_->object) return answer_object(wish, *first);
   http::Response response = head_of_answer(wish);
   if (first->last && !wish.trailers) {
-    sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+    sql::Encoder encoder(layout_of(wish, first->columns));
     Buffer body;
     encoder.begin(body);
     encoder.rows(*first, body);
@@ -302,7 +317,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
     response.body = std::move(body);
     return response;
   }
-  auto rows = std::make_unique<RowsBody>(plan_, wish.format, std::move(cursor));
+  auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor));
   rows->take_first(*first);
   if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));

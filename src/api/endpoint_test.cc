@@ -20,6 +20,7 @@ class FakeDatabase final : public sql::Database {
     std::vector<std::vector<const char*>> rows;
     bool last = true;
     std::optional<sql::Failure> failure;
+    const std::vector<sql::Column>* columns = nullptr;  // null: the statement's
   };
 
   Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t, std::span<const sql::Parameter>) override {
@@ -54,7 +55,7 @@ class FakeDatabase final : public sql::Database {
           fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
         }
       }
-      return sql::Result<sql::Block>(sql::Block{statement.columns, fields, step.rows.size(), step.last});
+      return sql::Result<sql::Block>(sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
     }
     FakeDatabase& database;
     const sql::Statement& statement;
@@ -204,6 +205,37 @@ TEST_F(EndpointTest, ALongerResultIsStreamedAndCountedInItsTrailer) {
   const auto trailers = std::get<std::unique_ptr<http::BodySource>>(response.body)->trailers();
   ASSERT_EQ(trailers.size(), 1u);
   EXPECT_EQ(trailers[0].value, "2");
+}
+
+TEST_F(EndpointTest, TheAnswerHasTheColumnsThatTheRowsComeWith) {
+  make("/x", Returns::rows, {});
+  const std::vector<sql::Column> more{{"id", number}, {"name", text}, {"n", number}};
+  const std::vector<sql::Column> renamed{{"id", number}, {"title", text}};
+  const auto ask = [&](const std::vector<sql::Column>* columns, std::vector<const char*> row,
+                       std::string_view extension) {
+    database.steps = {{.rows = {row}, .last = true, .failure = {}, .columns = columns}};
+    http::Response whole = get({}, {}, {}, extension);
+    // The same as a stream of two blocks.
+    database.steps = {{.rows = {row}, .last = false, .failure = {}, .columns = columns},
+                      {.rows = {}, .last = true, .failure = {}, .columns = columns}};
+    http::Response streamed = get({}, {}, {}, extension);
+    EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(streamed.body));
+    const std::string answer = body(whole);
+    EXPECT_EQ(body(streamed), answer);
+    return answer;
+  };
+  for (int i = 0; i < 2; ++i) {  // made at first, found later
+    EXPECT_EQ(ask(nullptr, {"1", "a"}, ".csv"), "id,name\n1,a\n");
+    EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".csv"), "id,name,n\n1,a,7\n");
+    EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".ndjson"), "{\"id\":1,\"name\":\"a\",\"n\":7}\n");
+    EXPECT_EQ(ask(&renamed, {"1", "a"}, ".csv"), "id,title\n1,a\n");
+    EXPECT_EQ(ask(&renamed, {"1", "a"}, ".csj"), "\"id\",\"title\"\n1,\"a\"\n");
+    EXPECT_EQ(ask(nullptr, {"1", "a"}, ".ndjson"), "{\"id\":1,\"name\":\"a\"}\n");
+  }
+  make("/x", Returns::object, {});
+  database.steps = {{.rows = {{"1", "a", "7"}}, .last = true, .failure = {}, .columns = &more}};
+  http::Response object = get();
+  EXPECT_EQ(body(object), "{\"id\":1,\"name\":\"a\",\"n\":7}\n");
 }
 
 TEST_F(EndpointTest, AStreamThatBreaksIsCut) {
