@@ -1,38 +1,17 @@
 #include "api/endpoint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "api/query_string.h"
 #include "base/log.h"
 #include "http/accept.h"
+#include "sql/parameters.h"
 
 namespace sluice::api {
 namespace {
 
 constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
-
-bool fits(sql::ParameterType type, std::string_view text) {
-  switch (type) {
-    case sql::ParameterType::text: return true;
-    case sql::ParameterType::boolean: {
-      constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
-      return std::ranges::find(words, text) != words.end();
-    }
-    case sql::ParameterType::integer: {
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc{} && end == text.data() + text.size();
-    }
-    case sql::ParameterType::real: {
-      double value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc{} && end == text.data() + text.size();
-    }
-  }
-  return false;
-}
 
 std::string_view name_of(sql::ParameterType type) {
   switch (type) {
@@ -208,7 +187,7 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
       if (source.required) return bad_parameter(source.name, "is missing");
       if (source.default_text) text = *source.default_text;
     }
-    if (text && source.checked && !fits(source.type, *text)) {
+    if (text && source.checked && !sql::fits(source.type, *text)) {
       return bad_parameter(source.name, std::string("must be ") + std::string(name_of(source.type)));
     }
     if (text && text->contains('\0')) return bad_parameter(source.name, "holds a NUL character");
