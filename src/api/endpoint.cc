@@ -13,6 +13,26 @@ namespace {
 
 constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
 
+// What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
+struct Variant {
+  sql::Format format;
+  sql::Header header;
+  std::string_view type;
+  std::string_view subtype;
+  std::span<const http::Field> parameters;
+};
+constexpr std::array<http::Field, 2> with_header{{{"charset", "utf-8"}, {"header", "present"}}};
+constexpr std::array<http::Field, 2> without_header{{{"charset", "utf-8"}, {"header", "absent"}}};
+constexpr auto no_header_line = std::span(with_header).first(1);
+constexpr std::array<Variant, 6> variants{{
+    {sql::Format::json, sql::Header::present, "application", "json", no_header_line},
+    {sql::Format::csv, sql::Header::present, "text", "csv", with_header},
+    {sql::Format::ndjson, sql::Header::present, "application", "x-ndjson", no_header_line},
+    {sql::Format::csj, sql::Header::present, "application", "csj", with_header},
+    {sql::Format::csv, sql::Header::absent, "text", "csv", without_header},
+    {sql::Format::csj, sql::Header::absent, "application", "csj", without_header},
+}};
+
 std::string_view name_of(sql::ParameterType type) {
   switch (type) {
     case sql::ParameterType::text: return "text";
@@ -87,14 +107,14 @@ class Endpoint::RowsBody final : public http::BodySource {
       : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)) {}
 
   // Before the answer goes out, while the block's views are valid.
-  void take_first(const sql::Block& block) {
-    encoder_.begin(ready_);
+  void take_first(const sql::Block& block, sql::Header header) {
+    encoder_.begin(ready_, header);
     encoder_.rows(block, ready_);
     finish_if(block.last, ready_);
   }
 
   core::Async<Result<Progress>> pull(Buffer& out) override {
-    if (!ready_.empty()) {
+    if (!ready_.empty() || last_) {  // all of it may be nothing
       out.append(ready_.view());
       ready_.release();
       return Result<Progress>(last_ ? Progress::done : Progress::more);
@@ -149,15 +169,13 @@ std::optional<Endpoint::Wish> Endpoint::wish_of(const http::Request& request) co
   const std::string_view accept = request.field("accept");
   if (accept.empty() || accept == "*/*") return wish;
   std::uint16_t best = 0;
-  for (const sql::Format format : formats) {
-    const std::string_view media = sql::media_type(format);
-    const std::string_view essence = media.substr(0, media.find(';'));
-    const auto slash = essence.find('/');
-    const auto quality = http::quality_of(request.fields, essence.substr(0, slash), essence.substr(slash + 1));
-    if (quality > best) {
-      best = quality;
-      wish.format = format;
-    }
+  for (const Variant& variant : variants) {
+    const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
+    if (quality <= best) continue;
+    best = quality;
+    wish.format = variant.format;
+    wish.header = variant.header;
+    if (best == 1000) break;
   }
   if (best == 0) return std::nullopt;
   return wish;
@@ -179,7 +197,10 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
     if (source.from == EndpointPlan::Source::From::path) {
       text = request.path_values[source.path_index];
     } else {
-      text = query.find(source.name);
+      if (const auto value = query.find(source.name)) {
+        if (value->broken) return bad_parameter(source.name, "has a percent escape that is none");
+        text = value->text;
+      }
       // What a form sends for a field that was left empty is no number.
       if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
     }
@@ -245,7 +266,7 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
 
 http::Response Endpoint::head_of_answer(const Wish& wish) const {
   http::Response response;
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format));
+  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
   return response;
@@ -275,7 +296,7 @@ http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block
   http::Response response = head_of_answer(wish);
   sql::Encoder encoder(layout_of(wish, block.columns));
   Buffer body;
-  encoder.begin(body);
+  encoder.begin(body, wish.header);
   encoder.rows(block, body);
   encoder.end(body);
   response.body = std::move(body);
@@ -289,7 +310,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
   if (first->last && !wish.trailers) {
     sql::Encoder encoder(layout_of(wish, first->columns));
     Buffer body;
-    encoder.begin(body);
+    encoder.begin(body, wish.header);
     encoder.rows(*first, body);
     encoder.end(body);
     response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));
@@ -297,7 +318,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
     return response;
   }
   auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor));
-  rows->take_first(*first);
+  rows->take_first(*first, wish.header);
   if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));
   return response;

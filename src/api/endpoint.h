@@ -59,6 +59,7 @@ class Endpoint final : public http::Handler {
   class RowsBody;
   struct Wish {  // what the client wants of the answer
     sql::Format format = sql::Format::json;
+    sql::Header header = sql::Header::present;
     bool negotiated = false;  // by Accept, so that caches must know
     bool trailers = false;
   };

@@ -142,12 +142,14 @@ TEST_F(EndpointTest, AValueThatDoesNotFitIs400AndNeverReachesTheDatabase) {
                              {"b", sql::ParameterType::boolean}, {"must", {}}},
        {{{"must"}, must}});
   for (const char* query : {"n=x&must=1", "n=1.5&must=1", "n=99999999999999999999&must=1", "n=%201&must=1", "r=1x&must=1",
-                            "b=yes&must=1", "n=1", "must=a%00b", "n=0x10&must=1", "n=1;drop&must=1"}) {
+                            "b=yes&must=1", "n=1", "must=a%00b", "must=%zz", "must=a%", "must=1&n=%4", "n=0x10&must=1", "n=1;drop&must=1"}) {
     database.asked = {"untouched"};
     http::Response response = get(query);
     EXPECT_EQ(response.status, 400) << query;
     EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"untouched"})) << query;
   }
+  database.steps = {{}};
+  EXPECT_EQ(get("must=1&utm=%zz&%zz=1").status, 200) << "what is nobody's is nobody's fault";
   database.steps = {{}};
   EXPECT_EQ(get("n=-9223372036854775808&r=1e3&b=true&must=1").status, 200);
 }
@@ -184,6 +186,52 @@ TEST_F(EndpointTest, TheFormatIsNegotiatedOrTakenFromTheExtension) {
   EXPECT_EQ(type({{"accept", "application/x-ndjson"}}), "application/x-ndjson");
   EXPECT_EQ(type({{"accept", "image/png"}}), "406");
   EXPECT_EQ(type({{"accept", "image/png"}}, ".csj"), "application/csj") << "the extension decides alone";
+}
+
+TEST_F(EndpointTest, TheHeaderLineIsNegotiated) {
+  make("/x", Returns::rows, {});
+  const auto ask = [&](std::string_view accept, std::string_view extension = {}) {
+    database.steps = {{.rows = {{"1", "a"}}, .last = true, .failure = {}}};
+    http::Response whole = get({}, {{"Accept", accept}}, {}, extension);
+    if (whole.status != 200) return std::to_string(whole.status);
+    EXPECT_EQ(whole.fields.get("Vary").empty(), !extension.empty());
+    const std::string type(whole.fields.get("Content-Type"));
+    const std::string answer = body(whole);
+    database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}}, {}};
+    http::Response streamed = get({}, {{"Accept", accept}}, {}, extension);
+    EXPECT_EQ(streamed.fields.get("Content-Type"), type);
+    EXPECT_EQ(body(streamed), answer);
+    return type + " | " + answer;
+  };
+  const std::string csv = "text/csv; charset=utf-8; header=present | id,name\n1,a\n";
+  const std::string bare_csv = "text/csv; charset=utf-8; header=absent | 1,a\n";
+  EXPECT_EQ(ask("text/csv"), csv);
+  EXPECT_EQ(ask("text/csv;header=present"), csv);
+  EXPECT_EQ(ask("text/csv; header=absent"), bare_csv);
+  EXPECT_EQ(ask("text/csv; charset=UTF-8; header=\"absent\""), bare_csv);
+  EXPECT_EQ(ask("text/csv;q=0.5, text/csv;header=absent"), bare_csv);
+  EXPECT_EQ(ask("text/csv;header=absent;q=0.5, text/csv"), csv);
+  EXPECT_EQ(ask("application/csj;header=absent"), "application/csj; header=absent | 1,\"a\"\n");
+  EXPECT_EQ(ask("application/csj"), "application/csj | \"id\",\"name\"\n1,\"a\"\n");
+  EXPECT_EQ(ask("application/json;charset=utf-8"), "application/json | [{\"id\":1,\"name\":\"a\"}]\n");
+  // What cannot be had is not passed over.
+  EXPECT_EQ(ask("text/csv;header=maybe"), "406");
+  EXPECT_EQ(ask("text/csv;charset=iso-8859-1"), "406");
+  EXPECT_EQ(ask("text/csv;delimiter=semicolon"), "406");
+  EXPECT_EQ(ask("application/json;header=absent"), "406");
+  EXPECT_EQ(ask("text/csv;delimiter=semicolon, application/x-ndjson;q=0.1"),
+            "application/x-ndjson | {\"id\":1,\"name\":\"a\"}\n");
+  EXPECT_EQ(ask("text/csv;header=absent", ".csv"), csv) << "the extension decides alone";
+}
+
+TEST_F(EndpointTest, AnEmptyAnswerWithTrailersEnds) {
+  make("/x", Returns::rows, {});
+  for (const char* accept : {"application/x-ndjson", "text/csv;header=absent"}) {
+    database.steps = {{}};
+    http::Response response = get({}, {{"TE", "trailers"}, {"Accept", accept}});
+    EXPECT_EQ(body(response), "");
+    EXPECT_EQ(std::get<std::unique_ptr<http::BodySource>>(response.body)->trailers()[0].value, "0");
+  }
 }
 
 TEST_F(EndpointTest, WhatIsAllThereHasALengthAndARowCount) {
