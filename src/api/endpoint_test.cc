@@ -33,29 +33,42 @@ class FakeDatabase final : public sql::Database {
     for (const auto& argument : arguments) {
       asked.push_back(argument.text ? std::optional<std::string>(*argument.text) : std::nullopt);
     }
-    if (refusal) return std::unexpected(sql::Error{*refusal, {}, "refused", 0});
-    return sql::Result<std::unique_ptr<sql::Cursor>>(std::make_unique<FakeCursor>(*this, statement));
+    using Answer = sql::Result<std::unique_ptr<sql::Cursor>>;
+    Answer answer = refusal ? Answer(std::unexpected(sql::Error{*refusal, {}, "refused", 0}))
+                            : Answer(std::make_unique<FakeCursor>(*this, statement));
+    if (late_query) return later(std::move(answer));
+    return answer;
   }
   Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
   std::deque<Step> steps;
   std::optional<sql::Failure> refusal;
+  bool late_query = false;  // what it gives is waited for
+  bool late_rows = false;   // likewise
   std::vector<std::optional<std::string>> asked;
 
  private:
+  template <class T>
+  static Task<T> later(T value) {
+    co_return value;
+  }
   struct FakeCursor final : sql::Cursor {
     FakeCursor(FakeDatabase& database, const sql::Statement& statement) : database(database), statement(statement) {}
     Async<sql::Result<sql::Block>> next() override {
       const Step step = database.steps.front();
       database.steps.pop_front();
-      if (step.failure) return std::unexpected(sql::Error{*step.failure, {}, "broke", 0});
+      if (step.failure) return give(std::unexpected(sql::Error{*step.failure, {}, "broke", 0}));
       fields.clear();
       for (const auto& row : step.rows) {
         for (const char* text : row) {
           fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
         }
       }
-      return sql::Result<sql::Block>(sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
+      return give(sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
+    }
+    Async<sql::Result<sql::Block>> give(sql::Result<sql::Block> answer) const {
+      if (database.late_rows) return later(std::move(answer));
+      return answer;
     }
     FakeDatabase& database;
     const sql::Statement& statement;
@@ -302,11 +315,15 @@ TEST_F(EndpointTest, FailuresAreStatusesWithoutTheDatabasesWords) {
                                              {sql::Failure::bad_argument, 400},
                                              {sql::Failure::statement, 500}};
   for (const auto& [failure, status] : statuses) {
-    for (const bool at_once : {true, false}) {
-      database.refusal = at_once ? std::optional(failure) : std::nullopt;
+    for (int way = 0; way < 16; ++way) {
+      database.late_query = (way & 1) != 0;
+      database.late_rows = (way & 2) != 0;
+      database.refusal = (way & 4) != 0 ? std::optional(failure) : std::nullopt;
       database.steps = {{.rows = {}, .last = false, .failure = failure}};
-      http::Response response = get();
+      const auto trailers = std::vector<http::Field>((way & 8) != 0 ? 1 : 0, {"TE", "trailers"});
+      http::Response response = get({}, trailers);
       EXPECT_EQ(response.status, status);
+      EXPECT_EQ(response.fields.get("Content-Type"), "application/problem+json");
       EXPECT_EQ(response.fields.get("Retry-After").empty(), status != 503);
       const std::string text_of_body = body(response);
       EXPECT_EQ(text_of_body.find("refused"), std::string::npos);
