@@ -127,6 +127,7 @@ class RequestParser {
 
  private:
   enum class Phase : std::uint8_t { start, method, target, version, line, name, value, complete };
+  // `scratch_twice`: with encoded slashes, the segments and then the path, which is as long.
   enum class PathIn : std::uint8_t { received, scratch, scratch_twice, literal };
 
   // Offsets from the first received byte; a head has at most 65,535 bytes.
@@ -206,9 +207,7 @@ class RequestParser {
   Request request_;
   std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
   std::array<char, 64> known_host_{};
-  // The path, where its decoded form differs from the received one; kept for the next. With encoded slashes: the
-  // segments, then the path, which is as long.
-  Buffer scratch_;
+  Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
   std::array<Line, max_fields> lines_;
   std::array<Field, max_fields> fields_;
 };
