@@ -101,8 +101,8 @@ void Connection::close() {
   state_ = State::broken;  // for those who ask again when they hear that their answer is lost
   inbox_.release();
   out_.release();
-  draining_ = cancelling_ = false;
-  may_be_hit_ = 0;
+  draining_ = cancelling_ = skipping_ = batch_slow_ = false;
+  may_be_hit_ = batch_ = 0;
   answer_ = {};
   prepared_.clear();
   key_ = {};
@@ -153,6 +153,8 @@ void Connection::set_role(Role role) {
 
 void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
+  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_;
+  if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .deadline = query.first_deadline_};
   entry.named = pool_.options().prepared && statement.id != unnamed_statement;
   if (entry.named) {
@@ -173,9 +175,22 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
   }
   write_execute(out_, row_limit);
-  write_sync(out_);
+  entry.synced = alone;
   push(entry);
+  if (alone) {
+    write_sync(out_);
+  } else if (++batch_ == pool_.options().batch) {
+    end_batch();
+  }
   flush_soon();
+}
+
+// Nothing leaves without its Sync: flush() comes here first.
+void Connection::end_batch() {
+  if (batch_ == 0) return;
+  batch_ = 0;
+  write_sync(out_);
+  flight_[(flight_first_ + flight_size_ - 1) & (flight_.size() - 1)].synced = true;
 }
 
 void Connection::send_shared(Query& query) {
@@ -245,7 +260,7 @@ void Connection::release(Query&) {
 // end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
 // meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
 void Connection::cancel_abandoned() {
-  if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_) return;
+  if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
   if (flight_size_ == 0 || foremost().query != nullptr || foremost().setting) return;
   const Instant now = pool_.reactor().now();
   if (now < cancel_due_) {
@@ -354,21 +369,28 @@ void Connection::handle(const Message& message) {
     case '1':  // ParseComplete
     case '3':  // CloseComplete
     case 't':  // ParameterDescription
+      break;
     case 'C':  // CommandComplete
     case 'I':  // EmptyQueryResponse
+      finish_command();
       break;
     case '2':
+      if (answer_.bound) {
+        break_off("the server sent a message that is out of place");
+        return;
+      }
       answer_.bound = true;
       break;
     case 's':
       answer_.suspended = true;
+      finish_command();
       break;
     case 'T':
     case 'n':
       take_description(message);
       break;
     case 'Z':
-      finish_foremost(message);
+      handle_ready(message);
       return;
     case 'E':
       handle_error(message);
@@ -405,8 +427,15 @@ void Connection::handle_error(const Message& message) {
     break_off({Failure::unavailable, std::move(error.sqlstate), std::move(error.message), 0});
     return;
   }
+  if (skipping_) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound;
+  if (foremost().synced) return;
+  complete_foremost();
+  skipping_ = true;
 }
 
 // A statement is prepared anew on every connection, and the table may have changed since the program's start.
@@ -441,16 +470,58 @@ Connection::Described Connection::described(const InFlight& entry) {
   return entry.named ? prepared(entry.statement).described : Described{};
 }
 
-void Connection::finish_foremost(const Message& message) {
-  const auto status = parse_ready(message.payload);
-  if (!status || flight_size_ == 0) {
+// In a batch an answer ends with its command, otherwise with ReadyForQuery.
+void Connection::finish_command() {
+  if (flight_size_ == 0 || skipping_ || answer_.complete || (!answer_.bound && !foremost().setting)) {
     break_off("the server sent a message that is out of place");
     return;
   }
-  const bool was_slow = leased_ == nullptr && pool_.reactor().now() - foremost_since_ >= slow;
+  answer_.complete = true;
+  answer_.complete_rows = answer_.rows;
+  if (!foremost().synced) complete_foremost();
+}
+
+void Connection::handle_ready(const Message& message) {
+  const auto status = parse_ready(message.payload);
+  const auto whole = [this] {
+    const InFlight& entry = foremost();
+    const bool conversation = entry.query != nullptr && entry.query->statement_ == nullptr;
+    return entry.synced && (answer_.error || conversation || answer_.unusable ||
+                            (answer_.complete && answer_.complete_rows == answer_.rows));
+  };
+  if (!status || flight_size_ == 0 || (!skipping_ && !whole())) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
+  skipping_ ? drop_skipped() : complete_foremost();
+  if (*status != 'I') break_off("a statement left a transaction open");
+  if (leased_ == nullptr) {
+    inbox_.drop();
+    if (flight_size_ == 0) idle_since_ = foremost_since_;
+    if (draining_) end_drain();
+    if (pool_.somebody_waits()) pool_.serve_soon();
+  }
+}
+
+void Connection::drop_skipped() {
+  skipping_ = batch_slow_ = false;
+  answer_ = {};
+  dispatching_ = true;
+  for (bool last = false; !last;) {
+    const InFlight entry = pop();
+    last = entry.synced;
+    if (entry.named && entry.prepares) prepared(entry.statement) = {Prepared::State::stale, {}};
+    if (entry.query != nullptr) entry.query->answer_skipped();
+  }
+  dispatching_ = false;
+}
+
+void Connection::complete_foremost() {
+  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow);
   const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
   using Kind = Described::Kind;
   const InFlight entry = pop();
+  batch_slow_ = was_slow && !entry.synced;
   const Described columns = described(entry);
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
@@ -507,12 +578,8 @@ void Connection::finish_foremost(const Message& message) {
     }
     dispatching_ = false;
   }
-  if (*status != 'I') break_off("a statement left a transaction open");
   if (leased_ == nullptr) {
     inbox_.drop();
-    if (flight_size_ == 0) idle_since_ = foremost_since_;
-    if (draining_) end_drain();
-    if (pool_.somebody_waits()) pool_.serve_soon();
   }
 }
 
@@ -653,6 +720,7 @@ void Connection::break_off(Error why) {
 void Connection::flush_soon() { pool_.reactor().at_turn_end(hook_); }
 
 void Connection::flush() {
+  end_batch();
   core::Handle& handle = stream_.handle();
   while (state_ == State::ready && !out_.empty()) {
     if (!handle.may_write) {

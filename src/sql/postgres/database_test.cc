@@ -1,6 +1,7 @@
 #include "sql/postgres/database.h"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -346,6 +347,60 @@ TEST_F(PostgresTest, AnErrorInThePipelineHitsOnlyItsOwnRequest) {
   }
 }
 
+TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
+  Options chosen = options();
+  chosen.pool_size = 2;
+  for (const std::size_t batch : {1, 16}) {
+    chosen.batch = batch;
+    open(chosen);
+    const Statement when = must_prepare("SELECT :k::int, extract(epoch FROM now())", 1, true);
+    (void)fetch(when, {"0"});
+    std::vector<Rows> answers(64);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      tasks.spawn(collect(*database, when, {std::to_string(i)}, answers[i]));
+    }
+    settle();
+    std::set<std::string> transactions;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+      EXPECT_EQ(answers[i].rows.at(0).at(0), std::to_string(i));
+      transactions.insert(*answers[i].rows.at(0).at(1));
+    }
+    if (batch == 1) {
+      EXPECT_GT(transactions.size(), 16u);
+    } else {
+      EXPECT_EQ(transactions.size(), 4u);
+    }
+
+    // An error ends the transaction: it is told to whom it concerns, and the others are asked for again.
+    const Statement divide = must_prepare("SELECT 100 / :k::int", 2, true);
+    const Statement large = must_prepare("SELECT repeat('x', 2000000), :k::int", 3, true);
+    std::vector<Rows> mixed(90);
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      const std::string value = i % 7 == 3 ? "0" : i % 7 == 5 ? "pear" : std::to_string(i + 1);
+      tasks.spawn(collect(*database, i == 40 ? large : i % 2 == 0 ? divide : when, {value}, mixed[i]));
+    }
+    settle();
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      if (i == 40) {
+        ASSERT_TRUE(mixed[i].error) << "pear";
+      } else if (i % 7 == 5 || (i % 7 == 3 && i % 2 == 0)) {
+        ASSERT_TRUE(mixed[i].error) << i;
+        EXPECT_EQ(mixed[i].error->sqlstate, i % 7 == 5 ? "22P02" : "22012");
+      } else {
+        ASSERT_FALSE(mixed[i].error) << i << " " << mixed[i].error->message;
+        const std::size_t k = i % 7 == 3 ? 0 : i + 1;
+        EXPECT_EQ(mixed[i].rows.at(0).at(0), std::to_string(i % 2 == 0 ? 100 / k : k));
+      }
+    }
+    EXPECT_EQ(database->counters().skipped > 0, batch > 1);
+    EXPECT_EQ(database->counters().lost, 0u);
+    const Rows whole = fetch(large, {"5"});
+    ASSERT_FALSE(whole.error) << whole.error->message;
+    EXPECT_EQ(whole.rows.at(0).at(0)->size(), 2'000'000u);
+  }
+}
+
 TEST_F(PostgresTest, NullsEmptyTextAndLargeArgumentsArriveAsTheyAre) {
   const Statement s = must_prepare("SELECT :a::text, :b::text, md5(:c::text), length(:c)", 1, true);
   const std::string large(3'000'000, 'q');
@@ -556,9 +611,13 @@ TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
 }
 
 // Those that are abandoned one behind the other are cancelled one after the other.
-TEST_F(PostgresTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
+class PostgresBatchTest : public PostgresTest, public testing::WithParamInterface<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Batch, PostgresBatchTest, testing::Values(1, 8));
+
+TEST_P(PostgresBatchTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
   Options chosen = options();
   chosen.pool_size = 1;
+  chosen.batch = GetParam();
   open(chosen);
   const Statement slow = must_prepare("SELECT pg_sleep(1000)", 1, true);
   const Statement quick = must_prepare("SELECT :k::int", 2, true);
@@ -712,11 +771,12 @@ struct Way {
   bool one_row;  // shared
   std::size_t pool_size;
   bool prepared;
+  std::size_t batch = 1;
 };
 const std::vector<Way> ways = {
     {"shared", true, 8, true},       {"shared, one connection", true, 1, true},
     {"exclusive", false, 8, true},   {"exclusive, one connection", false, 1, true},
-    {"unprepared", false, 8, false},
+    {"unprepared", false, 8, false}, {"in a batch", true, 1, true, 16},
 };
 
 class ChangingColumns : public PostgresTest {
@@ -725,6 +785,7 @@ class ChangingColumns : public PostgresTest {
     Options chosen = options();
     chosen.pool_size = way.pool_size;
     chosen.prepared = way.prepared;
+    chosen.batch = way.batch;
     chosen.wait_ms = 20'000;
     PostgresTest::open(chosen);
   }
@@ -1188,9 +1249,10 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
 }
 
 // Under load: every request is answered, rightly or with an error; nothing hangs, nobody gets another one's row.
-TEST_F(PostgresTest, ACrashUnderLoadCrossesNoAnswers) {
+TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   Options chosen = options();
   chosen.wait_ms = 5000;
+  chosen.batch = GetParam();
   open(chosen);
   const Statement object = must_prepare("SELECT :k::int, repeat(:k::text, 30)", 1, true);
   struct Tally {

@@ -207,6 +207,7 @@ void Query::answer_failed(const ServerError& error, bool by_our_cancel) {
   connection_ = nullptr;
   if (by_our_cancel && pool_.reactor().now() < first_deadline_ && again(hit_)) {
     ++pool_.counters().cancel_hits;
+    alone_ = true;  // the answers of a batch come together: who is the foremost there may not be the one that runs
   } else {
     set_failure(error_of(error));
   }
@@ -219,6 +220,14 @@ void Query::answer_overflowed() {
   pool_.was_large(*statement_, true);
   use_ = Use::exclusive;
   stage_ = Stage::fresh;
+  wake();
+}
+
+void Query::answer_skipped() {
+  connection_ = nullptr;
+  ++pool_.counters().skipped;
+  alone_ = true;
+  start_over();
   wake();
 }
 

@@ -93,6 +93,7 @@ class Query final : public sql::Cursor {
   void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns);
   void answer_failed(const ServerError& error, bool by_our_cancel);
   void answer_overflowed();
+  void answer_skipped();
   void answer_stale();
   void answer_unusable();
   void answer_unknown();
@@ -131,6 +132,7 @@ class Query final : public sql::Cursor {
   bool hit_ = false;            // after a cancel that was for another
   std::uint8_t described_ = 0;  // times that it has waited for the types of its columns
   std::size_t reprepared_ = 0;  // times that its plan was stale
+  bool alone_ = false;          // not in a batch: one that failed took it along, or a cancel that was for another
   bool streaming_ = false;      // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
