@@ -9,6 +9,7 @@
 #include "core/mailbox.h"
 #include "core/reactor.h"
 #include "sql/open.h"
+#include "sql/reading.h"
 
 namespace sluice::app {
 namespace {
@@ -49,8 +50,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   std::vector<std::unique_ptr<sql::Database>> databases;
   config::Errors errors{.source = config.source, .list = {}};
   const auto unreachable = [&](const sql::DatabaseOptions& options, const sql::Error& error) {
-    return std::unexpected(Refusal{config.source.render({.position = options.url.position, .message = describe(error)}),
-                                   exit_failure});
+    return std::unexpected(
+        Refusal{config.source.render({.position = options.url.position, .message = describe(error)}), exit_failure});
   };
 
   for (const auto& database : plan->options.databases) {
@@ -76,9 +77,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = options.path.position, .message = pattern.error()});
       continue;
     }
-    auto statement = run(*reactor, mailbox,
-                         databases[index]->prepare(options.get.value, next_id++,
-                                                   api::declared_parameters(options, *pattern)));
+    const auto declared = api::declared_parameters(options, *pattern);
+    auto statement = run(*reactor, mailbox, databases[index]->prepare(options.get.value, next_id++, declared));
+    if (statement) {
+      const auto reads =
+          run(*reactor, mailbox, sql::check_reading(*databases[index], named->value, options.get.value, declared));
+      if (!reads) statement = std::unexpected(reads.error());
+    }
     if (!statement) {
       const sql::Error& error = statement.error();
       if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {

@@ -49,7 +49,7 @@ struct DatabaseOptions {
             {.min = 1ms, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
             "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "
-            "read-only either, and a statement that writes does.");
+            "read-only either, and a function that writes does.");
     v.field("pipeline", &DatabaseOptions::pipeline,
             "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
             {.min = 1, .max = 10'000});

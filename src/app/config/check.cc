@@ -67,7 +67,15 @@ class Checker {
   }
 
   void check_database(const sql::DatabaseOptions& database) {
-    if (!database.is_sqlite()) return;
+    if (!database.is_sqlite()) {
+      if (!database.prepared.value && database.pipeline.position.line != 0) {
+        complain(database.pipeline.position,
+                 "\"pipeline\" needs prepared statements: without, each request has a "
+                 "connection for itself",
+                 "remove \"pipeline\" or \"prepared = false\"");
+      }
+      return;
+    }
     const sql::DatabaseOptions defaults;
     if (database.prepared.value != defaults.prepared.value) {
       complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
@@ -212,6 +220,9 @@ class Checker {
       complain(files.path.position, "the path of files has no parameters", "everything below it is served");
     } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern), files.path.position); !is_new) {
       complain(files.path.position, "other files have the same path", again(other->second));
+    } else if (auto everything = endpoints_.find((path == "/" ? "" : shape_of(*pattern)) + "/{...}");
+               everything != endpoints_.end()) {
+      complain(files.path.position, "an endpoint takes every path below this one", again(everything->second));
     }
   }
 

@@ -65,7 +65,7 @@ url = "postgres://me@host/db"
 pool = 3
 wait = "100ms"
 statement_timeout = "1m"
-prepared = false
+prepared = true
 pipeline = 1
 [database.other]
 url = "sqlite:a.db"
@@ -109,7 +109,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
-  EXPECT_FALSE(database.prepared.value);
+  EXPECT_TRUE(database.prepared.value);
   EXPECT_EQ(database.pipeline.value, 1u);
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
@@ -325,6 +325,9 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nprepared = false\npipeline = 5\n"),
             "6:12 \"prepared\" is for PostgreSQL, and this database is SQLite\n"
             "7:12 \"pipeline\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
+            "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
+            "remove \"pipeline\" or \"prepared = false\"\n");
 }
 
 TEST(Errors, Paths) {
@@ -348,6 +351,20 @@ TEST(Errors, Paths) {
                           "/{a:uuid}", "/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
     EXPECT_TRUE(path(bad).starts_with("2:8 not a path: ")) << bad << ": " << path(bad);
   }
+}
+
+TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
+  auto both = [](const std::string& endpoint, const std::string& files) {
+    return messages_of("[[endpoint]]\npath = \"" + endpoint +
+                       "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n[[files]]\npath = \"" + files +
+                       "\"\nroot = \".\"\n");
+  };
+  const std::string taken = "7:8 an endpoint takes every path below this one | it is in line 2 already\n";
+  EXPECT_EQ(both("/docs/{rest...}", "/docs/"), taken);
+  EXPECT_EQ(both("/{rest...}", "/"), taken);
+  EXPECT_EQ(both("/docs/{rest...}", "/"), "");
+  EXPECT_EQ(both("/docs", "/docs"), "");
+  EXPECT_EQ(both("/docs/{name}", "/docs"), "");
 }
 
 TEST(Errors, PathsThatMatchTheSame) {
