@@ -35,7 +35,8 @@ struct ServerOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &ServerOptions::listen,
-            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock`.",
+            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock` "
+            "(a relative path is from the folder of the configuration file).",
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});

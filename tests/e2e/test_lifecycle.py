@@ -1,9 +1,12 @@
 """Starting, stopping, and what operators see."""
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
@@ -29,6 +32,90 @@ def test_the_banner_names_the_addresses(sluice, files):
     server = sluice(files)
     assert f"127.0.0.1:{server.port}" in server.log
     assert f"127.0.0.1:{server.admin_port}" in server.log
+
+
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "[::]"])
+def test_the_banner_names_something_to_open(sluice, tmp_path, files, host):
+    port, admin_port = free_port(), free_port()
+    file = tmp_path / "wildcard.toml"
+    file.write_text(f'[server]\nlisten = ["{host}:{port}"]\n[admin]\nlisten = "127.0.0.1:{admin_port}"\n{files}')
+    with subprocess.Popen([SLUICE, "serve", str(file)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdout.readline()
+            assert process.stdout.readline().split() == ["serving", f"http://localhost:{port}/"]
+            with urllib.request.urlopen(f"http://localhost:{port}/hello.txt", timeout=10) as answer:
+                assert answer.status == 200
+        finally:
+            process.terminate()
+
+
+def ask_unix(path, target="/hello.txt"):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n".encode())
+        return client.makefile("rb").read()
+
+
+@pytest.fixture
+def beside(tmp_path, files):
+    """A configuration in a folder of its own whose sockets are beside it; sluice runs in another folder."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    file = folder / "sluice.toml"
+    file.write_text(f'[server]\nlisten = ["unix:web.sock"]\ngrace = "1m"\n[admin]\nlisten = "unix:admin.sock"\n{files}')
+    return file
+
+
+def start_beside(file, cwd):
+    process = subprocess.Popen([SLUICE, "serve", str(file)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True)
+    for _ in range(3):  # the banner: all cores run
+        process.stdout.readline()
+    return process
+
+
+def test_a_relative_socket_is_beside_the_configuration(tmp_path, beside):
+    with start_beside(beside, tmp_path) as process:
+        try:
+            assert ask_unix(beside.parent / "web.sock").startswith(b"HTTP/1.1 200 ")
+            assert ask_unix(beside.parent / "admin.sock", "/livez").startswith(b"HTTP/1.1 200 ")
+            taken = subprocess.run([SLUICE, "serve", str(beside)], cwd=tmp_path, capture_output=True, text=True,
+                                   timeout=20)
+            assert taken.returncode == 1 and f"unix:{beside.parent}/web.sock" in taken.stderr
+            assert ask_unix(beside.parent / "web.sock").startswith(b"HTTP/1.1 200 ")
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+    assert sorted(os.listdir(beside.parent)) == ["sluice.toml"]
+
+
+def test_a_socket_path_that_is_too_long_is_refused(tmp_path, files):
+    folder = tmp_path / ("f" * 100)
+    folder.mkdir()
+    file = folder / "sluice.toml"
+    file.write_text(f'[server]\nlisten = ["unix:web.sock"]\n{files}')
+    failed = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=20)
+    assert failed.returncode == 3
+    assert "sluice.toml:2:11" in failed.stderr and f"{folder}/web.sock" in failed.stderr
+
+
+def test_a_second_sigterm_ends_it_and_leaves_no_socket(tmp_path, beside):
+    with start_beside(beside, tmp_path) as process, socket.socket(socket.AF_UNIX) as busy:
+        try:
+            busy.connect(str(beside.parent / "web.sock"))
+            busy.sendall(b"GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+            assert busy.recv(1)
+            process.terminate()
+            with pytest.raises(ConnectionError):
+                while True:
+                    ask_unix(beside.parent / "web.sock")
+            assert process.poll() is None  # it drains: the answer has not been taken
+            process.terminate()
+            assert process.wait(20) == -signal.SIGTERM
+        finally:
+            process.kill()
+    assert sorted(os.listdir(beside.parent)) == ["sluice.toml"]
 
 
 def is_served(server):
