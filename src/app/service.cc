@@ -13,6 +13,8 @@ namespace {
 
 http::ServerOptions server_options(const ServerOptions& options) {
   return {.header_limit = options.header_limit,
+          .target_limit = options.target_limit.value,
+          .field_limit = options.field_limit,
           .body_limit = options.body_limit,
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,

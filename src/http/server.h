@@ -39,6 +39,8 @@ class Observer {
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
   std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
+  std::size_t target_limit = 8 * 1024;       // bytes of the request's target: 414
+  std::size_t field_limit = 128;             // fields of a request: 431
   std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
   Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
   Duration body_timeout = 10s;               // between two pieces of a body: 408

@@ -23,6 +23,7 @@ class Checker {
     for (const auto& listen : options_.server.listen) check_listen(listen);
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen);
     check_field_value(options_.server.server_header);
+    check_limits(options_.server);
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
@@ -48,6 +49,13 @@ class Checker {
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
     if (fresh && !addresses_.emplace(text, listen.position).second) {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
+    }
+  }
+
+  void check_limits(const ServerOptions& server) {
+    if (server.target_limit.position.line != 0 && server.target_limit.value > server.header_limit) {
+      complain(server.target_limit.position, "a target of that length does not fit into header_limit",
+               fmt::format("header_limit is {}", format_size(server.header_limit)));
     }
   }
 

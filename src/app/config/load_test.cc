@@ -49,6 +49,8 @@ TEST(Load, EveryKey) {
 listen = ["127.0.0.1:1", "unix:/run/a.sock"]
 cores = 2
 header_limit = "32KiB"
+target_limit = "9KiB"
+field_limit = 200
 body_limit = 1000
 header_timeout = "1s"
 body_timeout = "2s"
@@ -89,6 +91,8 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
   EXPECT_EQ(options.server.cores, 2u);
   EXPECT_EQ(options.server.header_limit, 32_KiB);
+  EXPECT_EQ(options.server.target_limit.value, 9_KiB);
+  EXPECT_EQ(options.server.field_limit, 200u);
   EXPECT_EQ(options.server.body_limit, 1000_B);
   EXPECT_EQ(options.server.header_timeout, 1s);
   EXPECT_EQ(options.server.body_timeout, 2s);
@@ -102,10 +106,10 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{17, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{19, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{18, 7}));
+  EXPECT_EQ(database.url.position, (Position{20, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
@@ -116,11 +120,11 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{26, 1}));
+  EXPECT_EQ(endpoint.position, (Position{28, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{30, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{32, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -263,7 +267,11 @@ TEST(Errors, Bounds) {
   EXPECT_EQ(server("connections = 0"), "2:15 server.connections must be at least 1\n");
   EXPECT_EQ(server("connections = 9223372036854775807"), "2:15 server.connections must be at most 10000000\n");
   EXPECT_EQ(server("header_limit = \"1B\""), "2:16 server.header_limit must be at least 1KiB\n");
-  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 1MiB\n");
+  EXPECT_EQ(server("header_limit = \"4KiB\"\ntarget_limit = \"4097B\""),
+            "3:16 a target of that length does not fit into header_limit | header_limit is 4KiB\n");
+  EXPECT_EQ(server("target_limit = \"63B\""), "2:16 server.target_limit must be at least 64B\n");
+  EXPECT_EQ(server("field_limit = 1001"), "2:15 server.field_limit must be at most 1000\n");
+  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 63KiB\n");
   EXPECT_EQ(server("body_limit = -1"), "2:14 server.body_limit must be at least 0\n");
   EXPECT_EQ(server("body_limit = 0"), "");
   EXPECT_EQ(server("header_timeout = \"0\""), "2:18 server.header_timeout must be at least 1ms\n");
@@ -484,7 +492,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, cores, header_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
+            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
             "write_timeout, connections, grace, access_log, server_header\n");
 }
 
