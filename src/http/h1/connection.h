@@ -43,6 +43,7 @@ class Connection : public core::SlabAllocated {
  private:
   friend class http::Server;
   class RequestBody;
+  class Presence;
   template <class T>
   class WhilePresent;
 
@@ -67,6 +68,7 @@ class Connection : public core::SlabAllocated {
   std::unique_ptr<Workspace> work_;
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
+  Presence* presence_ = nullptr;       // while a handler or a stream is waited for
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
   bool overloaded_ = false;
