@@ -27,7 +27,9 @@ http::ServerOptions server_options(const ServerOptions& options) {
 }  // namespace
 
 Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads)
-    : core_(core), plan_(std::move(plan)), server_(core.reactor(), router_, server_options(plan_->options.server), this) {
+    : core_(core),
+      plan_(std::move(plan)),
+      server_(core.reactor(), router_, server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads);
@@ -67,6 +69,12 @@ void Service::drain(Duration grace) {
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
     self.core_.stop();
   }(*this, core_.reactor().now() + grace));
+}
+
+Service::Snapshot Service::snapshot() const {
+  Snapshot result{requests_, server_.counters(), {}};
+  for (const auto& database : databases_) result.databases.push_back(database->readings());
+  return result;
 }
 
 core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {

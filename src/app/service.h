@@ -36,9 +36,10 @@ class Service final : http::Observer {
   // What the core has counted; a value that may cross to another core.
   struct Snapshot {
     RequestMetrics requests;
-    http::Server::Counters connections;
+    http::Server::Counters server;
+    std::vector<std::vector<sql::Reading>> databases;  // by database
   };
-  [[nodiscard]] Snapshot snapshot() const { return {requests_, server_.counters()}; }
+  [[nodiscard]] Snapshot snapshot() const;
 
  private:
   void completed(const http::Completion& completion) override;

@@ -125,6 +125,19 @@ class Connection::WhilePresent : Presence {
   bool gone_ = false;
 };
 
+// Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
+class Connection::Active {
+ public:
+  Active(Server& server, Method method) : count_(server.counters_.active[static_cast<std::size_t>(method)]) {
+    ++count_;
+  }
+  Active(const Active&) = delete;
+  ~Active() { --count_; }
+
+ private:
+  std::uint32_t& count_;
+};
+
 // The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
 // where they are.
 class Connection::RequestBody final : public BodyReader {
@@ -286,9 +299,11 @@ core::Task<void> Connection::run() {
         Response& response = answer.get();
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
+          const Active active(server_, request.method);
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
         }
       } else {
+        const Active active(server_, request.method);
         // Answers of requests that came before this one have waited long enough.
         if (!work_->output.empty() && !co_await flush()) co_return;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
@@ -452,13 +467,14 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
 core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
   const BodyFraming framing = work_->parser.body();
   if (framing.kind == BodyFraming::Kind::length && framing.length > server_.options_.body_limit) {
-    co_await refuse(413, "The request's body is longer than the server takes.");
+    co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
   }
   // What follows the head moves to the body's own buffer: it grows and shrinks while the head's views stay.
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
+  const Active active(server_, work_->parser.method());
   RequestBody body(*this, framing, work_->parser.expects_continue());
   Request& request = work_->parser.request();
   request.body = &body;
@@ -477,7 +493,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     response = std::move(*waited);
   }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
@@ -490,7 +506,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     keep = piece && dropped <= most_dropped;
   }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   body.finish();
@@ -508,13 +524,13 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   co_return Sent::yes;
 }
 
-core::Task<void> Connection::refuse(int status, std::string_view detail) {
+core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
   work_->output.append(body.view());
-  report(nullptr, status, body.size(), false);
+  report(request, status, body.size(), false);
   if (co_await flush()) co_await linger();
 }
 
@@ -535,6 +551,7 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
   if (server_.observer_ == nullptr) return;
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,
+                                .method = work_->parser.method(),
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,

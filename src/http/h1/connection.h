@@ -42,6 +42,7 @@ class Connection : public core::SlabAllocated {
 
  private:
   friend class http::Server;
+  class Active;
   class RequestBody;
   class Presence;
   template <class T>
@@ -57,7 +58,8 @@ class Connection : public core::SlabAllocated {
   core::Task<Sent> send(Response response, bool head_only, bool keep);
   core::Task<Sent> send_stream(Response response, bool keep);
   core::Task<Sent> answer_with_body(const Parsed& parsed);
-  core::Task<void> refuse(int status, std::string_view detail);
+  // `request`: what is refused, where its head was whole.
+  core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   core::Task<void> linger();
   [[nodiscard]] net::Stream::Write flush();
