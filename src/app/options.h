@@ -29,7 +29,7 @@ struct ServerOptions {
   Duration body_timeout = 10s;
   Duration idle_timeout = 60s;
   Duration write_timeout = 30s;
-  std::uint32_t connections = 16384;
+  Located<std::uint32_t> connections = {16384};
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};

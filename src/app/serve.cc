@@ -105,6 +105,7 @@ class ForcedEnd {
 };
 
 // Every connection is a descriptor: as many as the system lets us have.
+// `wanted`: how many the configuration asks for; 0: it does not say.
 void raise_descriptor_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -158,11 +159,16 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   }
 
   core::Cores cores({.count = options.cores});
-  raise_descriptor_limit(std::uint64_t{options.connections} * cores.size());
+  raise_descriptor_limit(
+      options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   std::vector<Service*> services(cores.size());
+  std::vector<std::unique_ptr<TroubleLog>> troubles;
+  for (const auto& database : plan->options.databases) {
+    troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
+  }
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads);
+    Service service(core, plan, threads, troubles);
     services[core.index()] = &service;
     for (const core::Address& address : addresses) {
       // A unix socket's path belongs to one listener.

@@ -20,13 +20,14 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
-          .connections = options.connections,
+          .connections = options.connections.value,
           .server_name = options.server_header};
 }
 
 }  // namespace
 
-Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads)
+Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+                 std::span<const std::unique_ptr<TroubleLog>> troubles)
     : core_(core),
       plan_(std::move(plan)),
       server_(core.reactor(), router_, server_options(plan_->options.server), this) {
@@ -46,7 +47,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     add(endpoint.pattern,
-        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor()), true);
+        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor(),
+                                        troubles[endpoint.database].get()),
+        true);
   }
   for (const Plan::Files& files : plan_->files) {
     add(files.pattern, std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor()), false);

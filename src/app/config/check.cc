@@ -88,6 +88,9 @@ class Checker {
     if (database.prepared.value != defaults.prepared.value) {
       complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
     }
+    if (database.start_timeout.position.line != 0) {
+      complain(database.start_timeout.position, "\"start_timeout\" is for PostgreSQL, and this database is SQLite");
+    }
     if (database.pipeline.value != defaults.pipeline.value) {
       complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
     }

@@ -67,6 +67,7 @@ url = "postgres://me@host/db"
 pool = 3
 wait = "100ms"
 statement_timeout = "1m"
+start_timeout = "7s"
 prepared = true
 pipeline = 1
 [database.other]
@@ -98,7 +99,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.body_timeout, 2s);
   EXPECT_EQ(options.server.idle_timeout, 3s);
   EXPECT_EQ(options.server.write_timeout, 4s);
-  EXPECT_EQ(options.server.connections, 5u);
+  EXPECT_EQ(options.server.connections.value, 5u);
   EXPECT_EQ(options.server.grace, 0s);
   EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
   EXPECT_EQ(options.server.server_header.value, "");
@@ -114,17 +115,18 @@ cache_control = "max-age=60"
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
   EXPECT_TRUE(database.prepared.value);
+  EXPECT_EQ(database.start_timeout.value, 7s);
   EXPECT_EQ(database.pipeline.value, 1u);
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{28, 1}));
+  EXPECT_EQ(endpoint.position, (Position{29, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{32, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{33, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -333,6 +335,8 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nprepared = false\npipeline = 5\n"),
             "6:12 \"prepared\" is for PostgreSQL, and this database is SQLite\n"
             "7:12 \"pipeline\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nstart_timeout = \"1s\"\n"),
+            "6:17 \"start_timeout\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
             "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
             "remove \"pipeline\" or \"prepared = false\"\n");
