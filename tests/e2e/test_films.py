@@ -2,12 +2,16 @@
 import csv
 import io
 import json
+import os
+import pathlib
 import subprocess
 import urllib.parse
 
 import pytest
 
-from conftest import FILMS, ROWS
+from cluster import free_port
+from conftest import FILMS, ROWS, SLUICE
+from http1 import Connection
 
 TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
 
@@ -34,6 +38,31 @@ def decode(form, body):
         header, *rows = [json.loads(f"[{line}]") for line in lines]
         return [dict(zip(header, row)) for row in rows]
     return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_make_run(request, tmp_path, kind):
+    """What `make run` does behind the build: the data is made where there is none, and stays where there is some."""
+    if kind == "sqlite":
+        database = f"sqlite:{tmp_path}/new/films.db"
+    else:
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE DATABASE made_by_run")
+        database = cluster.url("made_by_run")
+    for films in (50, 70):
+        server, admin = free_port(), free_port()
+        with subprocess.Popen([FILMS / "run"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env={
+                **os.environ, "BUILD": str(pathlib.Path(SLUICE).parent.resolve()), "DATABASE": database, "FILMS": str(films),
+                "LISTEN": f"127.0.0.1:{server}", "ADMIN": f"127.0.0.1:{admin}"}) as run:
+            try:
+                for line in run.stdout:
+                    if "admin" in line:  # the banner's last line
+                        break
+                with Connection(server) as connection:
+                    assert len(decode("json", connection.get("/films").body)) == 50
+            finally:
+                run.terminate()
+        assert run.returncode == 0
 
 
 def test_the_page_and_its_parts(films):
