@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build test bench bench-http bench-export bench-point format bootstrap-build bootstrap-test bootstrap-bench
+.PHONY: run build test bench bench-http bench-export bench-point bench-ladder format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -17,20 +17,19 @@ build: bootstrap-build
 run: build
 	@exec examples/films/run
 
-# Every test in one summary: unit tests plain and under sanitizers, layout, fuzz targets, the running program.
+# Every test in one summary. Under ASan and UBSan: unit tests, fuzz targets, the running program; under TSan: unit tests; and
+# the layout of the tree.
 test: bootstrap-test
-	cmake --preset dev >/dev/null && ninja -C build/dev
-	cmake --preset debug >/dev/null && ninja -C build/debug unit_tests
+	cmake --preset debug >/dev/null && ninja -C build/debug all fuzz_targets
 	cmake --preset tsan >/dev/null && ninja -C build/tsan unit_tests
-	cmake --preset fuzz >/dev/null && ninja -C build/fuzz fuzz_targets
-	@printf 'subdirs(%s)\n' dev debug tsan fuzz >build/CTestTestfile.cmake
+	@printf 'subdirs(%s)\n' debug tsan >build/CTestTestfile.cmake
 	ctest --test-dir build --output-on-failure -j2
 
-bench: bench-http bench-export bench-point
+bench: bench-http bench-export bench-point bench-ladder
 
-bench-http bench-export bench-point: bench-%: bootstrap-bench
+bench-http bench-export bench-point bench-ladder: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll
+	@ninja -C build/release sluice floor_epoll ladder
 	@/usr/bin/python3 -B bench/run_$*.py
 
 format: bootstrap-test

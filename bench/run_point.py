@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """One row by primary key over 64 keep-alive connections: from PostgreSQL beside pgbench -S, from SQLite beside a static file.
 
-Everything may use every core, as pgbench does. usage: run_point.py [--rounds N] [--seconds S] [--scale S]
+Everything may use every core, as pgbench does. From PostgreSQL with one worker, as pgbench has one thread, and with a worker
+for each core; each look-up with a Sync of its own, which is the default, and with sixteen that may share one. usage: run_point.py [--rounds N] [--seconds S] [--scale S]
 """
 import argparse
 import re
@@ -48,14 +49,22 @@ def main():
     subprocess.run(["pgbench", "-i", "-q", "-s", str(args.scale), "-I", "dtgvp", cluster.url()], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     socket_url = f"postgres://postgres@/postgres?host={cluster.folder}&port={cluster.port}"
-    program = sluice(f'''
+    config = f'''
 [database.postgres]
 url = "{socket_url}"
+[database.batched]
+url = "{socket_url}"
+batch = 16
 [database.sqlite]
 url = "sqlite:{where}/accounts.db"
 [[endpoint]]
 path = "/postgres/{{aid:int}}"
 database = "postgres"
+returns = "object"
+get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
+[[endpoint]]
+path = "/batched/{{aid:int}}"
+database = "batched"
 returns = "object"
 get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
 [[endpoint]]
@@ -66,12 +75,14 @@ get = "SELECT abalance FROM accounts WHERE aid = :aid"
 [[files]]
 path = "/"
 root = "{where}/site"
-''', where)
-    for target, body in (("/postgres/1", b'{"abalance":0}'), ("/sqlite/1", b'{"abalance":0}'),
-                         ("/page.html", b"a" * 1500)):
-        status, got = fetch(program.port, target)
-        if status != 200 or got.replace(b" ", b"").strip() != body:
-            raise SystemExit(f"{target} answers {status} {got[:200]!r}")
+'''
+    one, all_cores = sluice(config, where, cores=1), sluice(config, where)
+    for program in (one, all_cores):
+        for target, body in (("/postgres/1", b'{"abalance":0}'), ("/batched/1", b'{"abalance":0}'),
+                             ("/sqlite/1", b'{"abalance":0}'), ("/page.html", b"a" * 1500)):
+            status, got = fetch(program.port, target)
+            if status != 200 or got.replace(b" ", b"").strip() != body:
+                raise SystemExit(f"{target} answers {status} {got[:200]!r}")
 
     pgbench = ["pgbench", "-n", "-S", "-M", "prepared", "-c", "8", "-j", "1", "-T", str(args.seconds), "-h", cluster.folder,
                "-p", str(cluster.port), "-U", "postgres", "postgres"]
@@ -80,23 +91,31 @@ root = "{where}/site"
         text = subprocess.run(pgbench, capture_output=True, text=True, check=True).stdout
         return float(re.search(r"tps = ([\d.]+) \(without initial", text).group(1))
 
-    def rps(target, lua=None):
+    def rps(program, target, lua=None):
         run = wrk(program.port, target, CONNECTIONS, args.seconds, script=lua)
         if run["not_2xx"] or any(run["socket_errors"].values()):
             raise SystemExit(f"{target}: {run}")
         return run["rps"]
 
-    postgres_rows = script(where, "postgres", args.scale * 100_000)
-    sqlite_rows = script(where, "sqlite", SQLITE_ROWS)
-    jobs = {"pgbench -S -M prepared -c 8": tps, "sluice postgres": lambda: rps("/", postgres_rows),
-            "sluice file": lambda: rps("/page.html"), "sluice sqlite": lambda: rps("/", sqlite_rows)}
+    requests = {name: script(where, name, rows) for name, rows in
+                (("postgres", args.scale * 100_000), ("batched", args.scale * 100_000), ("sqlite", SQLITE_ROWS))}
+    pgbench_name = "pgbench -S -M prepared -c 8 -j 1"
+    jobs = {pgbench_name: tps}
+    for name, (program, kind) in {
+            "sluice postgres, 1 worker": (one, "postgres"),
+            "sluice postgres, 1 worker, batch = 16": (one, "batched"),
+            "sluice postgres, all cores": (all_cores, "postgres"),
+            "sluice postgres, all cores, batch = 16": (all_cores, "batched"),
+            "sluice sqlite": (all_cores, "sqlite")}.items():
+        jobs[name] = lambda program=program, kind=kind: rps(program, "/", requests[kind])
+    jobs["sluice file"] = lambda: rps(all_cores, "/page.html")
     for job in jobs.values():
         job()  # warm
     rates = {name: [] for name in jobs}
     for _ in range(args.rounds):
         for name, job in jobs.items():
             rates[name].append(job())
-    beside = {"sluice postgres": "pgbench -S -M prepared -c 8", "sluice sqlite": "sluice file"}
+    beside = {name: pgbench_name for name in jobs if name.startswith("sluice postgres")} | {"sluice sqlite": "sluice file"}
     for name in jobs:
         figures = {"bench": "point", "job": name, "rounds": args.rounds, "best": round(max(rates[name])),
                    "median": round(median(rates[name]))}

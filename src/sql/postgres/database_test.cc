@@ -1,6 +1,7 @@
 #include "sql/postgres/database.h"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -263,6 +264,60 @@ TEST_F(PostgresTest, AnErrorInThePipelineHitsOnlyItsOwnRequest) {
       ASSERT_FALSE(answers[i].error) << answers[i].error->message;
       EXPECT_EQ(answers[i].rows, (std::vector<Row>{{std::to_string(100 / (i + 1))}}));
     }
+  }
+}
+
+TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
+  Options chosen = options();
+  chosen.pool_size = 2;
+  for (const std::size_t batch : {1, 16}) {
+    chosen.batch = batch;
+    open(chosen);
+    const Statement when = must_prepare("SELECT :k::int, extract(epoch FROM now())", 1, true);
+    (void)fetch(when, {"0"});
+    std::vector<Rows> answers(64);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      tasks.spawn(collect(*database, when, {std::to_string(i)}, answers[i]));
+    }
+    settle();
+    std::set<std::string> transactions;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+      EXPECT_EQ(answers[i].rows.at(0).at(0), std::to_string(i));
+      transactions.insert(*answers[i].rows.at(0).at(1));
+    }
+    if (batch == 1) {
+      EXPECT_GT(transactions.size(), 16u);
+    } else {
+      EXPECT_EQ(transactions.size(), 4u);
+    }
+
+    // An error ends the transaction: it is told to whom it concerns, and the others are asked for again.
+    const Statement divide = must_prepare("SELECT 100 / :k::int", 2, true);
+    const Statement large = must_prepare("SELECT repeat('x', 2000000), :k::int", 3, true);
+    std::vector<Rows> mixed(90);
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      const std::string value = i % 7 == 3 ? "0" : i % 7 == 5 ? "pear" : std::to_string(i + 1);
+      tasks.spawn(collect(*database, i == 40 ? large : i % 2 == 0 ? divide : when, {value}, mixed[i]));
+    }
+    settle();
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      if (i == 40) {
+        ASSERT_TRUE(mixed[i].error) << "pear";
+      } else if (i % 7 == 5 || (i % 7 == 3 && i % 2 == 0)) {
+        ASSERT_TRUE(mixed[i].error) << i;
+        EXPECT_EQ(mixed[i].error->sqlstate, i % 7 == 5 ? "22P02" : "22012");
+      } else {
+        ASSERT_FALSE(mixed[i].error) << i << " " << mixed[i].error->message;
+        const std::size_t k = i % 7 == 3 ? 0 : i + 1;
+        EXPECT_EQ(mixed[i].rows.at(0).at(0), std::to_string(i % 2 == 0 ? 100 / k : k));
+      }
+    }
+    EXPECT_EQ(database->counters().skipped > 0, batch > 1);
+    EXPECT_EQ(database->counters().lost, 0u);
+    const Rows whole = fetch(large, {"5"});
+    ASSERT_FALSE(whole.error) << whole.error->message;
+    EXPECT_EQ(whole.rows.at(0).at(0)->size(), 2'000'000u);
   }
 }
 
@@ -780,9 +835,13 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
 }
 
 // Under load: every request is answered, rightly or with an error; nothing hangs, nobody gets another one's row.
-TEST_F(PostgresTest, ACrashUnderLoadCrossesNoAnswers) {
+class PostgresBatchTest : public PostgresTest, public testing::WithParamInterface<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Batch, PostgresBatchTest, testing::Values(1, 8));
+
+TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   Options chosen = options();
   chosen.wait_ms = 5000;
+  chosen.batch = GetParam();
   open(chosen);
   const Statement object = must_prepare("SELECT :k::int, repeat(:k::text, 30)", 1, true);
   struct Tally {

@@ -43,6 +43,8 @@ struct Options {
   bool read_only = true;
   // Requests in flight on one shared connection before the next one is taken.  1 ... 4096
   std::size_t pipeline = 64;
+  // Shared requests of one turn that may have one Sync, and so one transaction, in common.  1 ... 64
+  std::size_t batch = 1;
 
   // The largest row, in bytes on the wire; a larger one ends its request.  1024 ... 1 GiB
   std::size_t max_row_bytes = std::size_t{1} << 30;

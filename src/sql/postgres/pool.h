@@ -21,6 +21,7 @@ struct Counters {
   std::uint64_t overflows = 0;   // shared answers that were too large, and were asked for again
   std::uint64_t retries = 0;     // requests repeated after their connection was lost
   std::uint64_t reprepared = 0;  // requests repeated because the server had given up their plan
+  std::uint64_t skipped = 0;     // requests repeated because one before them in their batch had failed
   std::uint64_t opened = 0;      // connections
   std::uint64_t open_failures = 0;
   std::uint64_t lost = 0;  // connections that ended by themselves

@@ -181,6 +181,14 @@ void Query::answer_overflowed() {
   wake();
 }
 
+void Query::answer_skipped() {
+  connection_ = nullptr;
+  ++pool_.counters().skipped;
+  alone_ = true;
+  stage_ = Stage::fresh;
+  wake();
+}
+
 void Query::answer_stale() {
   connection_ = nullptr;
   if (again(reprepared_)) {

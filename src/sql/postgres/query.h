@@ -91,6 +91,7 @@ class Query final : public sql::Cursor {
   void answer(std::span<const Field> fields, std::size_t rows);
   void answer_failed(const ServerError& error);
   void answer_overflowed();
+  void answer_skipped();
   void answer_stale();
   void answer_changed();
   void connection_lost(const Error& why);
@@ -122,6 +123,7 @@ class Query final : public sql::Cursor {
   Stage stage_ = Stage::fresh;
   bool retried_ = false;     // after a lost connection
   bool reprepared_ = false;  // after a stale plan
+  bool alone_ = false;       // not in a batch: one that failed took it along
   bool streaming_ = false;   // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
