@@ -50,6 +50,8 @@ class Pool {
   [[nodiscard]] bool may_repeat() const { return options_.prepared && options_.read_only; }
   // The pool owns the task from now on.
   void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
+  [[nodiscard]] std::size_t idle_connections() const;
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
   // Gives the query a connection, or puts it in the queue, or fails it.
   void admit(Query& query);
