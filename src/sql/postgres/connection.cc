@@ -38,6 +38,7 @@ struct StatementName {
 Connection::Connection(Pool& pool, std::size_t index)
     : pool_(pool),
       index_(index),
+      slow_(std::chrono::milliseconds(pool.options().slow_ms)),
       stream_(pool.reactor()),
       reader_(&Connection::on_readable, *this),
       writer_(&Connection::on_writable, *this),
@@ -124,7 +125,7 @@ void Connection::push(const InFlight& entry) {
 
 void Connection::begin_foremost() {
   foremost_since_ = pool_.reactor().now();
-  cancel_due_ = foremost_since_ + slow;
+  cancel_due_ = foremost_since_ + slow_;
 }
 
 Connection::InFlight Connection::pop() {
@@ -207,7 +208,7 @@ void Connection::forget(Query& query) {
       entry.query = nullptr;
       if (i == 0) {
         answer_.discard = true;
-        if (pool_.reactor().now() - foremost_since_ >= slow) pool_.was_slow(entry.statement);
+        if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.statement);
         cancel_abandoned();
       }
       return;
@@ -517,7 +518,7 @@ void Connection::drop_skipped() {
 }
 
 void Connection::complete_foremost() {
-  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow);
+  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow_);
   const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
   using Kind = Described::Kind;
   const InFlight entry = pop();
