@@ -46,7 +46,9 @@ class Connection : public core::SlabAllocated {
 
  private:
   friend class http::Server;
+  class Active;
   class RequestBody;
+  class Presence;
   class Tunnel;
   template <class T>
   class WhilePresent;
@@ -63,7 +65,8 @@ class Connection : public core::SlabAllocated {
   core::Task<Sent> answer_with_body(const Parsed& parsed);
   // Answers with 101; run_upgrade() goes on.
   void change_protocol(Response response, std::size_t head_size);
-  core::Task<void> refuse(int status, std::string_view detail);
+  // `request`: what is refused, where its head was whole.
+  core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   core::Task<void> linger();
   [[nodiscard]] net::Stream::Write flush();
@@ -74,6 +77,7 @@ class Connection : public core::SlabAllocated {
   std::unique_ptr<Workspace> work_;
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
+  Presence* presence_ = nullptr;       // while a handler or a stream is waited for
   std::unique_ptr<Upgrade> upgrade_;   // whom it has been handed over to
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;

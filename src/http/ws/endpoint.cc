@@ -53,7 +53,7 @@ Endpoint::Endpoint(const WebSocketOptions& options, Service& service)
                .close_timeout = options.close_timeout,
                .write_timeout = options.write_timeout},
       service_(service) {
-  if (options.max_frame) options_.max_frame = std::min<std::uint64_t>(*options.max_frame, options.max_message);
+  if (options.max_frame) options_.max_frame = options.max_frame->value;
   for (const auto& origin : options.origins) policy_.origins.push_back(origin);
   for (const auto& protocol : options.protocols) policy_.protocols.push_back(protocol);
   if (options.compression != Compression::off) {

@@ -25,7 +25,7 @@ struct WebSocketOptions {
   Located<std::string> path;
   ServiceKind handler = ServiceKind::echo;
   ByteSize max_message = 1_MiB;
-  std::optional<ByteSize> max_frame;
+  std::optional<Located<ByteSize>> max_frame;
   std::vector<std::string> origins;
   std::vector<std::string> protocols;
   Compression compression = Compression::off;
