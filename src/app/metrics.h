@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "http/server.h"
+#include "http/ws/counters.h"
 #include "sql/database.h"
 
 namespace sluice::app {
@@ -82,6 +83,8 @@ class ServerMetrics {
  private:
   http::Server::Counters sum_;
 };
+
+void render(const http::ws::Counters& counters, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

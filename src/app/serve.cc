@@ -127,9 +127,12 @@ std::string url_of(const core::Address& address) {
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<core::Address>& addresses,
                   const std::optional<core::Address>& admin) {
-  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
-             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", cores,
-             cores == 1 ? "" : "s");
+  const std::string websockets = plan.websockets.empty() ? ""
+                                                         : fmt::format("{} websocket{}, ", plan.websockets.size(),
+                                                                       plan.websockets.size() == 1 ? "" : "s");
+  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {}{} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
+             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", websockets,
+             cores, cores == 1 ? "" : "s");
   for (const core::Address& address : addresses) fmt::print("  serving  {}/\n", url_of(address));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   std::fflush(stdout);

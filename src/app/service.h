@@ -43,6 +43,7 @@ class Service final : http::Observer {
     RequestMetrics requests;
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
+    http::ws::Counters websockets;
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -54,6 +55,7 @@ class Service final : http::Observer {
   std::vector<std::unique_ptr<sql::Database>> databases_;
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
+  std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
