@@ -45,7 +45,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
         std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor()), true);
   }
   for (const Plan::Files& files : plan_->files) {
-    add(files.pattern, std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor()), false);
+    add(files.pattern,
+        std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(), core.mailbox(), threads),
+        false);
   }
 }
 
