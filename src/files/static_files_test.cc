@@ -211,7 +211,8 @@ struct Nobody {
 };
 
 TEST_F(StaticFilesTest, WhatMayNotBeReadIs403) {
-  fs::permissions(base, fs::perms::owner_all | fs::perms::others_exec);
+  for (const char* path : {"", "root"}) fs::permissions(base / path, fs::perms(0755));
+  fs::permissions(base / "root/index.html", fs::perms(0644));
   fs::permissions(base / "root/a.css", fs::perms::none);
   fs::permissions(base / "root/sub", fs::perms::none);
   {
