@@ -2,14 +2,17 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "app/access_log.h"
 #include "app/metrics.h"
 #include "app/prepare.h"
+#include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "files/static_files.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -20,7 +23,9 @@ namespace sluice::app {
 class Service final : http::Observer {
  public:
   // Throws what cannot be opened.
-  Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads);
+  // `troubles`: one for each database, shared by all cores.
+  Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+          std::span<const std::unique_ptr<TroubleLog>> troubles);
   ~Service() override;
 
   // Throws std::system_error where the address cannot be bound.
@@ -36,9 +41,11 @@ class Service final : http::Observer {
   // What the core has counted; a value that may cross to another core.
   struct Snapshot {
     RequestMetrics requests;
-    http::Server::Counters connections;
+    http::Server::Counters server;
+    std::vector<std::vector<sql::Reading>> databases;  // by database
+    files::Cache::Counters files;
   };
-  [[nodiscard]] Snapshot snapshot() const { return {requests_, server_.counters()}; }
+  [[nodiscard]] Snapshot snapshot() const;
 
  private:
   void completed(const http::Completion& completion) override;
@@ -47,6 +54,7 @@ class Service final : http::Observer {
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
+  std::vector<const files::StaticFiles*> files_;  // those of the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;

@@ -41,6 +41,13 @@ class Cache {
     std::uint64_t misses = 0;  // looked up, or looked at for a change
     std::uint64_t files = 0;   // gauge
     std::uint64_t bytes = 0;   // gauge
+
+    void add(const Counters& other) {
+      hits += other.hits;
+      misses += other.misses;
+      files += other.files;
+      bytes += other.bytes;
+    }
   };
 
   explicit Cache(Limits limits) : limits_(limits) {}

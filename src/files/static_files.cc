@@ -69,6 +69,10 @@ StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, co
 StaticFiles::~StaticFiles() = default;
 
 core::Async<http::Response> StaticFiles::handle(http::Request& request) {
+  // No file's name holds a slash, so one that came encoded names none. Where nothing came encoded, both are one view.
+  if (request.segments.data() != request.path.data() && request.segments.contains('\0')) [[unlikely]] {
+    return fall_back(request, request.path_values[0], Role::asked, ENOENT);
+  }
   return serve(request, request.path_values[0], Role::asked);
 }
 

@@ -227,6 +227,24 @@ TEST_F(StaticFilesTest, WhatMayNotBeReadIs403) {
   fs::permissions(base / "root/sub", fs::perms::owner_all);
 }
 
+TEST_F(StaticFilesTest, AnEncodedSlashSeparatesNothing) {
+  const auto ask = [&](std::string_view segments) {
+    std::string path(segments);
+    std::ranges::replace(path, '\0', '/');
+    http::Request request;
+    request.path = path;
+    request.segments = segments;
+    request.path_values[0] = request.path.substr(1);
+    return read(await(files->handle(request))).status;
+  };
+  using namespace std::string_view_literals;
+  (void)get("sub/index.html");
+  EXPECT_EQ(ask("/sub/index.html"), 200);
+  EXPECT_EQ(ask("/sub\0index.html"sv), 404);
+  EXPECT_EQ(ask("/sub\0"sv), 404);
+  EXPECT_EQ(ask("/..\0secret"sv), 404);
+}
+
 TEST_F(StaticFilesTest, ADirectoryIsSentToItsSlash) {
   EXPECT_EQ(get("sub").status, 301);
   EXPECT_EQ(get("sub")["Location"], "/sub/");
@@ -639,7 +657,7 @@ TEST_F(StaticFilesTest, OtherMethodsAre405) {
   route.handlers[static_cast<std::size_t>(http::Method::get)] = files.get();
   ASSERT_TRUE(router.add(route));
   http::Request request;
-  request.path = request.target = "/a.css";
+  request.path = request.segments = request.target = "/a.css";
   request.method = http::Method::post;
   auto answer = read(await(router.handle(request)));
   EXPECT_EQ(answer.status, 405);
