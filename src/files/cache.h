@@ -102,7 +102,8 @@ inline std::size_t Cache::Hash::operator()(std::string_view path) const noexcept
   if (left >= 4) {
     mix(load(at, std::uint32_t{}) << 32 | load(at + left - 4, std::uint32_t{}));
   } else if (left != 0) {
-    mix(load(at, std::uint8_t{}) << 16 | load(at + left / 2, std::uint8_t{}) << 8 | load(at + left - 1, std::uint8_t{}));
+    mix(load(at, std::uint8_t{}) << 16 | load(at + left / 2, std::uint8_t{}) << 8 |
+        load(at + left - 1, std::uint8_t{}));
   }
   return hash;
 }

@@ -1,9 +1,9 @@
 #include "files/coding.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::files {
 namespace {
@@ -39,7 +39,8 @@ TEST(Coding, OnlyWhatIsThere) {
   EXPECT_EQ(chosen({{"Accept-Encoding", "br, gzip"}}, {100, 0, 0, 60}), "gzip");
   EXPECT_EQ(chosen({{"Accept-Encoding", "br"}}, {100, 0, 50, 60}), "identity");
   EXPECT_EQ(chosen({{"Accept-Encoding", "*"}}, {0, 0, 0, 0}), "identity");
-  EXPECT_EQ(chosen({{"Accept-Encoding", "gzip"}}, {10, 0, 0, 60}), "gzip") << "what the client wants, not what is short";
+  EXPECT_EQ(chosen({{"Accept-Encoding", "gzip"}}, {10, 0, 0, 60}), "gzip")
+      << "what the client wants, not what is short";
 }
 
 TEST(Coding, WhatDoesNotParseIsPassedOver) {

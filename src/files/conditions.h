@@ -26,7 +26,8 @@ class Conditions {
         case 13:
         case 17:
         case 19:
-          if (field.name[0] == 'i' || field.name[0] == 'I' || field.name[0] == 'r' || field.name[0] == 'R') gather(field);
+          if (field.name[0] == 'i' || field.name[0] == 'I' || field.name[0] == 'r' || field.name[0] == 'R')
+            gather(field);
           break;
         default:
           break;

@@ -1,9 +1,9 @@
 #include "files/conditions.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "files/http_date.h"
 
@@ -41,8 +41,8 @@ TEST(Conditions, IfNoneMatchComparesWeakly) {
   EXPECT_EQ(judge({{"If-None-Match", "*"}}), Verdict::not_modified);
   EXPECT_EQ(judge({{"If-None-Match", "\"a,b\", W/\"c\" ,,\t\"v1\""}}), Verdict::not_modified);
   EXPECT_EQ(judge({{"If-None-Match", "\"a\""}, {"If-None-Match", "\"v1\""}}), Verdict::not_modified) << "one list";
-  for (const char* list : {"", "v1", "\"v2\"", "\"v1", "v1\"", "w/\"v1\"", "W/ \"v1\"", "\"V1\"",
-                           "\"x\"\"v1\"", "\"*\"", "*, \"x\"", "\"v1\"x"}) {
+  for (const char* list : {"", "v1", "\"v2\"", "\"v1", "v1\"", "w/\"v1\"", "W/ \"v1\"", "\"V1\"", "\"x\"\"v1\"",
+                           "\"*\"", "*, \"x\"", "\"v1\"x"}) {
     EXPECT_EQ(judge({{"If-None-Match", list}}), Verdict::proceed) << list;
   }
   EXPECT_EQ(judge({{"If-None-Match", "garbage, \"v1\""}}), Verdict::not_modified);
@@ -65,7 +65,8 @@ TEST(Conditions, Dates) {
   EXPECT_EQ(judge({{"If-Unmodified-Since", before}}), Verdict::failed);
   EXPECT_EQ(judge({{"If-Unmodified-Since", same}}), Verdict::proceed);
   EXPECT_EQ(judge({{"If-Unmodified-Since", "yesterday"}}), Verdict::proceed);
-  EXPECT_EQ(judge({{"If-Modified-Since", same}, {"If-Modified-Since", same}}), Verdict::proceed) << "void: it came twice";
+  EXPECT_EQ(judge({{"If-Modified-Since", same}, {"If-Modified-Since", same}}), Verdict::proceed)
+      << "void: it came twice";
   const Validators undated{.tag = "\"v1\"", .is_dated = false, .modified_s = 0};
   EXPECT_EQ(judge({{"If-Modified-Since", after}}, undated), Verdict::proceed);
   EXPECT_EQ(judge({{"If-Unmodified-Since", before}}, undated), Verdict::proceed);

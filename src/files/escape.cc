@@ -13,7 +13,10 @@ std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
   if (first < 0x80) return 1;
-  const std::size_t size = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
+  const std::size_t size = first >= 0xC2 && first <= 0xDF   ? 2
+                           : (first & 0xF0) == 0xE0         ? 3
+                           : first >= 0xF0 && first <= 0xF4 ? 4
+                                                            : 0;
   if (size == 0 || text.size() < size) return 0;
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -47,8 +50,8 @@ constexpr std::string_view hex = "0123456789ABCDEF";
 
 void append_url_path(std::string& out, std::string_view text) {
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                       c == '_' || c == '~' || c == '/';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~' || c == '/';
     if (plain) {
       out += c;
     } else {

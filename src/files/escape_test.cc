@@ -31,7 +31,9 @@ TEST(Escape, Urls) {
 TEST(Escape, Html) {
   EXPECT_EQ(html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
   EXPECT_EQ(html("\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80");
-  EXPECT_EQ(html("a\nb\x1b"), "a\xef\xbf\xbd" "b\xef\xbf\xbd");
+  EXPECT_EQ(html("a\nb\x1b"),
+            "a\xef\xbf\xbd"
+            "b\xef\xbf\xbd");
 }
 
 TEST(Escape, Json) {

@@ -1,15 +1,15 @@
 #include "files/file.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <optional>
 
 #include "files/http_date.h"
 #include "files/media_type.h"
@@ -39,8 +39,8 @@ std::expected<Descriptor, int> walk_beneath(int root, const std::string& path) {
     const std::string name(rest.substr(0, slash));
     if (name == "..") return std::unexpected(EXDEV);
     const bool last = slash == std::string_view::npos;
-    Descriptor next(::openat(folder.get(), name.empty() ? "." : name.c_str(),
-                             last ? open_flags | O_NOFOLLOW : folder_flags));
+    Descriptor next(
+        ::openat(folder.get(), name.empty() ? "." : name.c_str(), last ? open_flags | O_NOFOLLOW : folder_flags));
     if (!next.open()) return std::unexpected(errno);
     if (last) return next;
     folder = std::move(next);
@@ -49,7 +49,9 @@ std::expected<Descriptor, int> walk_beneath(int root, const std::string& path) {
 }
 
 bool is_same(const struct stat& a, const struct stat& b) {
-  const auto same_time = [](const timespec& x, const timespec& y) { return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec; };
+  const auto same_time = [](const timespec& x, const timespec& y) {
+    return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec;
+  };
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev && a.st_size == b.st_size && same_time(a.st_mtim, b.st_mtim) &&
          same_time(a.st_ctim, b.st_ctim);
 }
@@ -62,11 +64,10 @@ bool is_older(const struct stat& a, const struct stat& b) {
 // Another size, another nanosecond of change or another file in its place makes another tag.
 std::string tag_of(const struct stat& status) {
   char text[96];
-  const int size = std::snprintf(text, sizeof text, "\"%llx-%llx%08lx-%llx\"",
-                                 static_cast<unsigned long long>(status.st_size),
-                                 static_cast<unsigned long long>(status.st_mtim.tv_sec),
-                                 static_cast<unsigned long>(status.st_mtim.tv_nsec),
-                                 static_cast<unsigned long long>(status.st_ino));
+  const int size =
+      std::snprintf(text, sizeof text, "\"%llx-%llx%08lx-%llx\"", static_cast<unsigned long long>(status.st_size),
+                    static_cast<unsigned long long>(status.st_mtim.tv_sec),
+                    static_cast<unsigned long>(status.st_mtim.tv_nsec), static_cast<unsigned long long>(status.st_ino));
   return {text, static_cast<std::size_t>(size)};
 }
 
@@ -75,7 +76,7 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
                                                           std::string_view media_type, Patience patience) {
   auto opened = lookup.root->open_beneath(path, patience);
   if (!opened) return std::unexpected(opened.error());
-  struct stat status {};
+  struct stat status{};
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     if (::fstat(opened->get(), &status) != 0) return std::unexpected(errno);
     if (S_ISDIR(status.st_mode)) return nullptr;
@@ -97,7 +98,7 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
     file->bytes.resize(file->size);
     const int error = read_whole(opened->get(), file->bytes.data(), file->size, 0, patience);
     if (error != 0 && error != ENODATA) return std::unexpected(error);
-    struct stat after {};
+    struct stat after{};
     if (::fstat(opened->get(), &after) != 0) return std::unexpected(errno);
     if (error == 0 && is_same(status, after)) return file;
   }
@@ -112,7 +113,7 @@ Descriptor::~Descriptor() {
 
 std::shared_ptr<const Root> Root::open(const std::string& path) {
   Descriptor descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (!descriptor.open() || ::fstat(descriptor.get(), &status) != 0) return nullptr;
   const std::shared_ptr<Root> root(new Root(std::move(descriptor)));
   root->device_ = status.st_dev;
@@ -121,7 +122,7 @@ std::shared_ptr<const Root> Root::open(const std::string& path) {
 }
 
 bool Root::is_replaced(const std::string& path) const {
-  struct stat status {};
+  struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
          (status.st_dev != device_ || status.st_ino != inode_);
 }
@@ -198,7 +199,7 @@ bool is_absence(int error) {
     case ENAMETOOLONG:
     case ELOOP:
     case EXDEV:
-    case ENXIO:   // a socket, or a device without its driver
+    case ENXIO:  // a socket, or a device without its driver
     case ENODEV:
       return true;
     default:

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/stat.h>
-
 #include <array>
 #include <cstdint>
 #include <expected>
@@ -10,6 +8,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "files/coding.h"
 #include "files/conditions.h"
@@ -36,8 +36,8 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Whether a call may wait for a disk. One that may not gives EAGAIN where it would have to, and sometimes where it would
-// not: then another thread does it.
+// Whether a call may wait for a disk. One that may not gives EAGAIN where it would have to, and sometimes where it
+// would not: then another thread does it.
 enum class Patience : std::uint8_t { none, any };
 
 // The folder that is served. It stays open as long as anyone looks below it.
@@ -49,9 +49,9 @@ class Root {
   // Whether `path` names another folder by now.
   [[nodiscard]] bool is_replaced(const std::string& path) const;
 
-  // Opens a file or folder beneath the root, and nothing else: by no "..", absolute path or symbolic link is there a way
-  // out, since the kernel resolves the path (openat2, RESOLVE_BENEATH). Never waits for the other end of a FIFO. An error
-  // is an errno.
+  // Opens a file or folder beneath the root, and nothing else: by no "..", absolute path or symbolic link is there a
+  // way out, since the kernel resolves the path (openat2, RESOLVE_BENEATH). Never waits for the other end of a FIFO. An
+  // error is an errno.
   [[nodiscard]] std::expected<Descriptor, int> open_beneath(const std::string& path, Patience patience) const;
 
  private:
@@ -65,7 +65,7 @@ class Root {
 struct File {
   static constexpr std::uint64_t small_bytes = 64 * 1024;
 
-  struct stat status {};
+  struct stat status{};
   Descriptor descriptor;  // not open: the bytes are in memory
   std::string bytes;
   std::uint64_t size = 0;

@@ -58,8 +58,8 @@ class Scanner {
   // Which day of the week it says does not matter: the date does.
   Scanner& day_name(bool whole) {
     const auto size = [&](std::string_view name) { return whole ? name.size() : 3; };
-    const auto found =
-        std::ranges::find_if(days, [&](std::string_view name) { return rest_.starts_with(name.substr(0, size(name))); });
+    const auto found = std::ranges::find_if(
+        days, [&](std::string_view name) { return rest_.starts_with(name.substr(0, size(name))); });
     good_ = good_ && found != days.end();
     if (good_) rest_.remove_prefix(size(*found));
     return *this;
@@ -133,7 +133,8 @@ std::optional<std::int64_t> parse_http_date(std::string_view text, std::int64_t 
                .time(hour, minute, second)
                .literal(" GMT")
                .ended_well();
-    const year_month_day today(floor<std::chrono::days>(sys_seconds(seconds(std::clamp<std::int64_t>(now, 0, last_second)))));
+    const year_month_day today(
+        floor<std::chrono::days>(sys_seconds(seconds(std::clamp<std::int64_t>(now, 0, last_second)))));
     year += static_cast<int>(today.year()) / 100 * 100;
     if (year > static_cast<int>(today.year()) + 50) year -= 100;
   }

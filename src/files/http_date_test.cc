@@ -38,13 +38,26 @@ TEST(HttpDate, TwoDigitsAreAtMostFiftyYearsAhead) {
 }
 
 TEST(HttpDate, AnythingElseIsNone) {
-  for (const char* text :
-       {"", "Sun", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 UTC", "sun, 06 nov 1994 08:49:37 gmt",
-        "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 24:00:00 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT",
-        "Sun, 06 Nov 1994 08:49:37 GMT ", "Sun, 06 Nov 94 08:49:37 GMT", "Sunday, 06-Nov-1994 08:49:37 GMT",
-        "Sun, 06-Nov-94 08:49:37 GMT", "Sun Nov 6 08:49:37 1994", "Xyz, 06 Nov 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 08:49:37 GMT; length=5", "784111777", "Sun, 06 Nov -994 08:49:37 GMT"}) {
+  for (const char* text : {"",
+                           "Sun",
+                           "Sun, 06 Nov 1994 08:49:37",
+                           "Sun, 06 Nov 1994 08:49:37 UTC",
+                           "sun, 06 nov 1994 08:49:37 gmt",
+                           "Sun, 6 Nov 1994 08:49:37 GMT",
+                           "Sun, 31 Feb 1994 08:49:37 GMT",
+                           "Sun, 00 Nov 1994 08:49:37 GMT",
+                           "Sun, 06 Nov 1994 24:00:00 GMT",
+                           "Sun, 06 Nov 1994 08:60:37 GMT",
+                           "Sun, 06 Nov 1994 08:49:61 GMT",
+                           "Sun, 06 Nov 1994 08:49:37 GMT ",
+                           "Sun, 06 Nov 94 08:49:37 GMT",
+                           "Sunday, 06-Nov-1994 08:49:37 GMT",
+                           "Sun, 06-Nov-94 08:49:37 GMT",
+                           "Sun Nov 6 08:49:37 1994",
+                           "Xyz, 06 Nov 1994 08:49:37 GMT",
+                           "Sun, 06 Nov 1994 08:49:37 GMT; length=5",
+                           "784111777",
+                           "Sun, 06 Nov -994 08:49:37 GMT"}) {
     EXPECT_FALSE(parse_http_date(text, now)) << text;
   }
 }

@@ -1,16 +1,16 @@
 #include "files/listing.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <tuple>
 #include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "files/escape.h"
 
@@ -50,7 +50,7 @@ std::expected<Folder, int> read_folder(const Root& root, const std::string& path
     }
     const std::string name = entry->d_name;
     if (name.starts_with('.')) continue;
-    struct stat status {};
+    struct stat status{};
     if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // it has gone meanwhile
     if (S_ISLNK(status.st_mode)) {
       // What it leads to, if that can be had.
@@ -67,7 +67,8 @@ std::expected<Folder, int> read_folder(const Root& root, const std::string& path
                               .size = status.st_size,
                               .modified_s = status.st_mtim.tv_sec});
   }
-  std::ranges::sort(folder.entries, {}, [](const Listed& one) { return std::tuple(!one.is_folder, std::string_view(one.name)); });
+  std::ranges::sort(folder.entries, {},
+                    [](const Listed& one) { return std::tuple(!one.is_folder, std::string_view(one.name)); });
   return folder;
 }
 
@@ -101,11 +102,12 @@ std::string json_of(const Folder& folder, std::string_view shown) {
 std::string html_of(const Folder& folder, std::string_view shown) {
   std::string title;
   append_html(title, shown);
-  std::string out = "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>" + title +
-                    "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n"
-                    "<style>body{font:16px/1.5 sans-serif;margin:2em}td{padding-right:2em}td:nth-child(2){text-align:right}"
-                    "</style></head>\n<body><h1>" +
-                    title + "</h1>\n<table>\n";
+  std::string out =
+      "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>" + title +
+      "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n"
+      "<style>body{font:16px/1.5 sans-serif;margin:2em}td{padding-right:2em}td:nth-child(2){text-align:right}"
+      "</style></head>\n<body><h1>" +
+      title + "</h1>\n<table>\n";
   if (shown != "/") out += "<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n";
   for (const Listed& entry : folder.entries) {
     out += "<tr><td><a href=\"";
@@ -126,7 +128,8 @@ std::string tag_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : bytes) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;
   char text[48];
-  const int size = std::snprintf(text, sizeof text, "\"%zx-%016llx\"", bytes.size(), static_cast<unsigned long long>(hash));
+  const int size =
+      std::snprintf(text, sizeof text, "\"%zx-%016llx\"", bytes.size(), static_cast<unsigned long long>(hash));
   return {text, static_cast<std::size_t>(size)};
 }
 

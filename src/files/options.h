@@ -43,20 +43,22 @@ struct FilesOptions {
     v.field("listing", &FilesOptions::listing,
             "A folder without an index answers with what is in it, as a page or, by Accept, as JSON. Names that begin "
             "with a dot are left out. `false`: 404.");
-    v.field("fallback", &FilesOptions::fallback,
-            "A file below the root, `index.html` for most single-page apps: it answers 200 in place of 404 where Accept "
-            "takes `text/html`. Where Accept only says `*/*`, paths that end in a name with a dot stay 404.",
-            {.check = check_inner_path});
+    v.field(
+        "fallback", &FilesOptions::fallback,
+        "A file below the root, `index.html` for most single-page apps: it answers 200 in place of 404 where Accept "
+        "takes `text/html`. Where Accept only says `*/*`, paths that end in a name with a dot stay 404.",
+        {.check = check_inner_path});
     v.field("precompressed", &FilesOptions::precompressed,
             "A file's `.br`, `.zst` or `.gz` beside it is sent to clients that accept it, unless it is older than the "
             "file.");
     v.field("cache_control", &FilesOptions::cache_control, "The Cache-Control of successful answers.");
-    v.field("cache_files", &FilesOptions::cache_files,
-            "Files that each core keeps in memory (up to 64 KiB each) or open (larger ones). Each is looked at for change "
-            "at most once a second. `0`: none.",
-            {.max = 1'000'000});
-    v.field("cache_memory", &FilesOptions::cache_memory, "What the files that a core keeps in memory may take together.",
-            {.max = 64_GiB});
+    v.field(
+        "cache_files", &FilesOptions::cache_files,
+        "Files that each core keeps in memory (up to 64 KiB each) or open (larger ones). Each is looked at for change "
+        "at most once a second. `0`: none.",
+        {.max = 1'000'000});
+    v.field("cache_memory", &FilesOptions::cache_memory,
+            "What the files that a core keeps in memory may take together.", {.max = 64_GiB});
     v.position(&FilesOptions::position);
   }
 };

@@ -76,8 +76,8 @@ void RangeSet::add(ByteRange range) {
     ByteRange& other = parts_[i];
     const std::uint64_t end = range.begin + range.size;
     const std::uint64_t other_end = other.begin + other.size;
-    const bool apart = range.begin > other_end ? range.begin - other_end > nearest
-                                               : other.begin > end && other.begin - end > nearest;
+    const bool apart =
+        range.begin > other_end ? range.begin - other_end > nearest : other.begin > end && other.begin - end > nearest;
     if (apart) {
       ++i;
       continue;

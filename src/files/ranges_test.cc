@@ -1,9 +1,9 @@
 #include "files/ranges.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::files {
 namespace {
@@ -71,10 +71,32 @@ TEST(Ranges, WhatCannotBeHad) {
 }
 
 TEST(Ranges, WhatIsNoRangeIsIgnored) {
-  for (const char* field : {"", "bytes", "bytes=", "bytes= ", "bytes=,", "bytes=-", "bytes=5", "bytes=5-4", "bytes=a-b",
-                            "bytes=0-1-2", "bytes=--1", "bytes=+1-2", "bytes=1 -2", "bytes=1- 2", "bytes=0x1-2",
-                            "bytes =0-1", "lines=0-1", "byte=0-1", "bytes=0-1;2-3", "bytes=0-1,x", "bytes=x,0-1",
-                            "bytes=0-1,5-4", "bytes=1.5-2", "0-1", "=0-1", "none"}) {
+  for (const char* field : {"",
+                            "bytes",
+                            "bytes=",
+                            "bytes= ",
+                            "bytes=,",
+                            "bytes=-",
+                            "bytes=5",
+                            "bytes=5-4",
+                            "bytes=a-b",
+                            "bytes=0-1-2",
+                            "bytes=--1",
+                            "bytes=+1-2",
+                            "bytes=1 -2",
+                            "bytes=1- 2",
+                            "bytes=0x1-2",
+                            "bytes =0-1",
+                            "lines=0-1",
+                            "byte=0-1",
+                            "bytes=0-1;2-3",
+                            "bytes=0-1,x",
+                            "bytes=x,0-1",
+                            "bytes=0-1,5-4",
+                            "bytes=1.5-2",
+                            "0-1",
+                            "=0-1",
+                            "none"}) {
     EXPECT_EQ(kind(field), Kind::whole) << field;
   }
 }

@@ -132,8 +132,8 @@ core::Async<http::Response> StaticFiles::conclude(http::Request& request, std::s
 
 // Listings are kept in the cache too, each format under a key that no path can be.
 core::Async<http::Response> StaticFiles::list(http::Request& request, std::string_view path) {
-  const bool wants_json = http::quality_of(request.fields, "application", "json") >
-                          http::quality_of(request.fields, "text", "html");
+  const bool wants_json =
+      http::quality_of(request.fields, "application", "json") > http::quality_of(request.fields, "text", "html");
   const auto format = wants_json ? ListingFormat::json : ListingFormat::html;
   const Cache::Entry* known = cache_.find(std::string(path) + '\0' + (wants_json ? 'j' : 'h'));
   if (known != nullptr && reactor_.now() - known->checked < freshness) {
@@ -160,7 +160,8 @@ core::Task<http::Response> StaticFiles::list_slowly(http::Request& request, std:
   co_return answer(request, content, Role::asked).take();
 }
 
-core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::string_view path, Role role, int error) {
+core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::string_view path, Role role,
+                                                   int error) {
   if (role == Role::asked && wants_fallback(request, path)) return serve(request, fallback_, Role::fallback);
   return refuse(error);
 }
@@ -193,7 +194,8 @@ http::Response StaticFiles::refuse(int error) const {
   }
 }
 
-inline core::Async<http::Response> StaticFiles::answer(const http::Request& request, const Content& content, Role role) {
+inline core::Async<http::Response> StaticFiles::answer(const http::Request& request, const Content& content,
+                                                       Role role) {
   const std::shared_ptr<const File>& file = content.is_coded ? choose(request, content) : content.files[0];
   const std::string_view vary = role == Role::asked ? content.vary : vary_of_fallback(content);
   if (const Conditions conditions(request.fields); !conditions.empty()) [[unlikely]] {
@@ -301,7 +303,8 @@ std::string StaticFiles::next_boundary() {
   value = (value ^ value >> 27) * 0x94d049bb133111eb;
   value ^= value >> 31;
   char text[24];
-  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value)))};
+  return {text, static_cast<std::size_t>(
+                    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value)))};
 }
 
 }  // namespace sluice::files

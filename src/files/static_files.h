@@ -22,12 +22,12 @@
 
 namespace sluice::files {
 
-// One core's handler of a [[files]] folder. The route's first path value is the path below the root; what can be reached
-// is decided by Root::open_beneath alone.
+// One core's handler of a [[files]] folder. The route's first path value is the path below the root; what can be
+// reached is decided by Root::open_beneath alone.
 //
-// What is in the cache and has been looked at within the last second is answered without a system call. Anything else is
-// looked up on the core where the kernel has it in memory, and by a thread of the pool where it would have to wait for
-// the disk.
+// What is in the cache and has been looked at within the last second is answered without a system call. Anything else
+// is looked up on the core where the kernel has it in memory, and by a thread of the pool where it would have to wait
+// for the disk.
 class StaticFiles final : public http::Handler {
  public:
   static constexpr Duration freshness = 1s;

@@ -1,17 +1,17 @@
 #include "files/static_files.h"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/task.h"
 #include "files/http_date.h"
@@ -551,8 +551,9 @@ TEST_F(StaticFilesTest, AListing) {
   EXPECT_EQ(page["Content-Type"], "text/html; charset=utf-8");
   EXPECT_EQ(page["Vary"], "Accept");
   EXPECT_EQ(page.body.find("<script"), std::string::npos);
-  EXPECT_NE(page.body.find("href=\"%3Cscript%3Ealert%28%27%26%22%27%29\">&lt;script&gt;alert(&#39;&amp;&quot;&#39;)</a>"),
-            std::string::npos);
+  EXPECT_NE(
+      page.body.find("href=\"%3Cscript%3Ealert%28%27%26%22%27%29\">&lt;script&gt;alert(&#39;&amp;&quot;&#39;)</a>"),
+      std::string::npos);
   EXPECT_EQ(page.body.find("hidden"), std::string::npos);
   EXPECT_EQ(page.body.find("out"), std::string::npos);
   EXPECT_EQ(page.body.find("fifo"), std::string::npos);
