@@ -159,6 +159,17 @@ void DatabaseMetrics::render(const std::vector<std::string>& names, MetricsText&
   }
 }
 
+void render(const files::Cache::Counters& files, MetricsText& out) {
+  out.family("sluice_files_cache_hits_total", "counter", "Requests for files answered from the cache as it was.");
+  out.sample("sluice_files_cache_hits_total", {}, static_cast<double>(files.hits));
+  out.family("sluice_files_cache_misses_total", "counter", "Requests for files that were looked up, or for a change.");
+  out.sample("sluice_files_cache_misses_total", {}, static_cast<double>(files.misses));
+  out.family("sluice_files_cache_files", "gauge", "Files in memory or open in the cache.");
+  out.sample("sluice_files_cache_files", {}, static_cast<double>(files.files));
+  out.family("sluice_files_cache_bytes", "gauge", "Bytes of the files in memory in the cache.");
+  out.sample("sluice_files_cache_bytes", {}, static_cast<double>(files.bytes));
+}
+
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out) {
   const auto labels_of = [&](const RequestMetrics::Series& series) {
     std::string labels = method_label(series.method) + ",";

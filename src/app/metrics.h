@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "files/cache.h"
 #include "http/server.h"
 #include "sql/database.h"
 
@@ -82,6 +83,9 @@ class ServerMetrics {
  private:
   http::Server::Counters sum_;
 };
+
+// The caches of all [[files]].
+void render(const files::Cache::Counters& files, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

@@ -52,7 +52,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
         true);
   }
   for (const Plan::Files& files : plan_->files) {
-    add(files.pattern, std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor()), false);
+    auto handler =
+        std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(), core.mailbox(), threads);
+    files_.push_back(handler.get());
+    add(files.pattern, std::move(handler), false);
   }
 }
 
@@ -75,8 +78,9 @@ void Service::drain(Duration grace) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}};
+  Snapshot result{requests_, server_.counters(), {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
+  for (const auto* files : files_) result.files.add(files->counters());
   return result;
 }
 

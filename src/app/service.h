@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "files/static_files.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -42,6 +43,7 @@ class Service final : http::Observer {
     RequestMetrics requests;
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
+    files::Cache::Counters files;
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -52,6 +54,7 @@ class Service final : http::Observer {
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
+  std::vector<const files::StaticFiles*> files_;  // those of the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;

@@ -66,7 +66,14 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     if (files.root.value.empty()) continue;
     files.root.value = from_folder(folder, files.root.value);
     std::error_code error;
-    if (std::filesystem::is_directory(files.root.value, error)) continue;
+    if (std::filesystem::is_directory(files.root.value, error)) {
+      if (!files.fallback || files.fallback->value.empty()) continue;
+      const std::string fallback = files.root.value + "/" + files.fallback->value;
+      if (!std::filesystem::is_regular_file(fallback, error)) {
+        errors.push_back({files.fallback->position, "there is no such file", fmt::format("it would be {}", fallback)});
+      }
+      continue;
+    }
     errors.push_back({files.root.position,
                       fmt::format("the folder cannot be served: {}", error ? error.message() : "it is not a folder"),
                       fmt::format("it would be {}", files.root.value)});

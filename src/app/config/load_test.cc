@@ -555,6 +555,22 @@ TEST_F(Files, FoldersMustExist) {
                                  path + "\n");
 }
 
+TEST_F(Files, TheFallbackMustExist) {
+  EXPECT_EQ(errors_in(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"))
+                .substr(folder_.string().size()),
+            "/a.toml:4:12: error: there is no such file\n"
+            "  4 | fallback = \"app.html\"\n"
+            "    |            ^\n"
+            "    = it would be " +
+                (folder_ / "public/app.html").string() + "\n");
+  std::ofstream(folder_ / "public/app.html") << "x";
+  EXPECT_TRUE(load(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"), environment));
+  for (const char* path : {"", "/app.html", "../app.html", "a/../app.html", "a//b", "./app.html", "a/"}) {
+    EXPECT_NE(messages_of("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"" + std::string(path) + "\"\n"), "")
+        << path;
+  }
+}
+
 TEST_F(Files, CannotBeRead) {
   std::string folder = folder_;
   EXPECT_EQ(errors_in(folder + "/none.toml"),
