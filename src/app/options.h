@@ -7,6 +7,7 @@
 #include "api/options.h"
 #include "base/declare.h"
 #include "files/options.h"
+#include "http/ws/options.h"
 #include "sql/options.h"
 
 namespace sluice::app {
@@ -84,6 +85,7 @@ struct Options {
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
+  std::vector<http::ws::WebSocketOptions> websockets;
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -92,6 +94,7 @@ struct Options {
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
+    v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     for (const char* key : {"resident", "upstream", "route", "policy"}) v.planned(key);
   }
 };

@@ -135,6 +135,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->files.push_back({files_pattern(plan->options.files[i].path.value), i});
     plan->routes.push_back(plan->options.files[i].path.value);
   }
+  for (std::size_t i = 0; i < plan->options.websockets.size(); ++i) {
+    const std::string& path = plan->options.websockets[i].path.value;
+    plan->websockets.push_back({*http::Pattern::parse(path), i});
+    plan->routes.push_back(path);
+  }
   return plan;
 }
 

@@ -24,10 +24,15 @@ struct Plan {
     http::Pattern pattern;
     std::size_t index = 0;  // in options.files
   };
+  struct WebSocket {
+    http::Pattern pattern;
+    std::size_t index = 0;  // in options.websockets
+  };
 
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
+  std::vector<WebSocket> websockets;
   std::vector<std::string> routes;  // patterns by route id; the first is "no route"
 };
 

@@ -39,9 +39,11 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
 
   std::uint16_t id = 0;
-  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats) {
+  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
+                       bool connects = false) {
     http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .id = ++id};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
+    if (connects) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };
@@ -56,6 +58,11 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
         std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(), core.mailbox(), threads);
     files_.push_back(handler.get());
     add(files.pattern, std::move(handler), false);
+  }
+  for (const Plan::WebSocket& websocket : plan_->websockets) {
+    // Over HTTP/2 it is CONNECT (RFC 8441).
+    const auto& options = plan_->options.websockets[websocket.index];
+    add(websocket.pattern, std::make_unique<http::ws::Endpoint>(options, echo_), false, true);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "files/static_files.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/ws/endpoint.h"
 #include "sql/database.h"
 
 namespace sluice::app {
@@ -53,6 +54,7 @@ class Service final : http::Observer {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
+  http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<const files::StaticFiles*> files_;  // those of the handlers
   RequestMetrics requests_;

@@ -87,6 +87,7 @@ core::Task<void> Server::accept(Listener& listener) {
         ~Closing() { --server.counters_.open; }
       } closing{server};
       co_await connection->run();
+      if (connection->upgraded()) co_await connection->run_upgrade();
     }(*this, std::move(next)));
   }
 }

@@ -27,8 +27,9 @@ class Checker {
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
-    if (options_.endpoints.empty() && options_.files.empty() && errors_.empty()) {
-      complain({}, "there is nothing to serve", "add an [[endpoint]] or [[files]]");
+    for (auto& websocket : options_.websockets) check_websocket(websocket);
+    if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
   }
 
@@ -116,6 +117,17 @@ class Checker {
       }
     }
     for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+  }
+
+  void check_websocket(const http::ws::WebSocketOptions& websocket) {
+    if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
+      complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
+    }
+    const auto pattern = parse_path(websocket.path);
+    if (!pattern) return;
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
+      complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
   }
 
   // Nothing where it was complained about.

@@ -386,6 +386,58 @@ TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
   EXPECT_EQ(both("/docs/{name}", "/docs"), "");
 }
 
+TEST(Load, WebSockets) {
+  const Options options = options_of(R"(
+[[websocket]]
+path = "/a"
+handler = "echo"
+[[websocket]]
+path = "/b/{room}"
+handler = "echo"
+max_message = "2MiB"
+max_frame = "64KiB"
+origins = ["https://example.com", "*", "null"]
+protocols = ["chat.v2"]
+compression = "connection"
+window_bits = 10
+ping_interval = "1m"
+pong_timeout = "2s"
+close_timeout = "3s"
+write_timeout = "4s"
+)");
+  ASSERT_EQ(options.websockets.size(), 2u);
+  EXPECT_EQ(options.websockets[0].compression, http::ws::Compression::off);
+  EXPECT_TRUE(options.websockets[0].origins.empty());
+  const auto& second = options.websockets[1];
+  EXPECT_EQ(second.max_message, 2u << 20);
+  EXPECT_EQ(second.max_frame->value, 64u << 10);
+  EXPECT_EQ(second.origins.size(), 3u);
+  EXPECT_EQ(second.compression, http::ws::Compression::connection);
+  EXPECT_EQ(second.window_bits, 10);
+  EXPECT_EQ(second.ping_interval, 1min);
+}
+
+TEST(Errors, WebSockets) {
+  const auto websocket = [](const std::string& keys) {
+    return messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n" + keys);
+  };
+  EXPECT_EQ(websocket(""), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\n"), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"ech\"\n"), "");
+  EXPECT_EQ(websocket("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n"),
+            "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
+  EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
+            "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
+  for (const char* origin : {"example.com", "https://", "https://a/", "https://a?b", "", "://a"}) {
+    EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
+  }
+  for (const char* protocol : {"", "a b", "a,b", "\u00e4"}) {
+    EXPECT_NE(websocket("protocols = [\"" + std::string(protocol) + "\"]\n"), "") << protocol;
+  }
+  EXPECT_NE(websocket("window_bits = 8\n"), "");
+  EXPECT_NE(websocket("window_bits = 16\n"), "");
+}
+
 TEST(Errors, PathsThatMatchTheSame) {
   auto two = [](const std::string& first, const std::string& second) {
     return messages_of("[[endpoint]]\npath = \"" + first + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + second +

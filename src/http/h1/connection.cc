@@ -227,7 +227,11 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
-  if (idle_ != nullptr) idle_->cancel();
+  if (idle_ != nullptr) {
+    idle_->cancel();
+  } else if (upgrade_ != nullptr) {
+    upgrade_->drain();
+  }
 }
 
 core::Task<void> Connection::run() {
@@ -297,6 +301,10 @@ core::Task<void> Connection::run() {
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
+        if (response.upgrade) [[unlikely]] {
+          change_protocol(std::move(response), parsed.head_size);
+          co_return;
+        }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
           const Active active(server_, request.method);
@@ -309,6 +317,10 @@ core::Task<void> Connection::run() {
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
           report(&request, 499, 0, true);
+          co_return;
+        }
+        if (response->upgrade) {
+          change_protocol(std::move(*response), parsed.head_size);
           co_return;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
@@ -335,6 +347,7 @@ Request& Connection::present_request() {
   request.body = nullptr;
   request.peer = peer_;
   request.secure = false;
+  request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   request.extension = {};
   request.route = 0;
   return request;
@@ -522,6 +535,83 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->input.clear();
   work_->input.swap(work_->body);
   co_return Sent::yes;
+}
+
+// The connection as its bytes, for whoever has been handed it. What came behind the request's head is read first.
+class Connection::Tunnel final : public Duplex {
+ public:
+  Tunnel(net::Stream& stream, Buffer received) : stream_(stream), received_(std::move(received)) {}
+
+  core::Reactor& reactor() override { return stream_.reactor(); }
+
+  std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) override {
+    if (!received_.empty()) [[unlikely]] {
+      const std::size_t size = std::min(most, received_.size());
+      into.append(received_.view().substr(0, size));
+      received_.consume(size);
+      if (received_.empty()) received_.release();
+      return size;
+    }
+    net::Stream::Read reading = stream_.read(into, most, never);
+    if (!reading.attempt()) return std::nullopt;
+    return reading.await_resume();
+  }
+
+  core::Task<Result<void>> readable(Instant deadline) override {
+    if (!received_.empty()) co_return Result<void>{};
+    net::Stream::Wait wait = stream_.readable(deadline);
+    struct Place {
+      Tunnel& tunnel;
+      ~Place() { tunnel.waiting_ = nullptr; }
+    } place{*this};
+    waiting_ = &wait;
+    const auto waited = co_await wait;
+    // Errc::closed is what interrupt() ends the wait with.
+    if (!waited && waited.error().code == Errc::timed_out) co_return waited;
+    co_return Result<void>{};
+  }
+
+  void interrupt() override {
+    if (waiting_ != nullptr) waiting_->cancel();
+  }
+
+  core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override {
+    co_return co_await stream_.write(parts, progress);
+  }
+
+ private:
+  net::Stream& stream_;
+  Buffer received_;
+  net::Stream::Wait* waiting_ = nullptr;
+};
+
+void Connection::change_protocol(Response response, std::size_t head_size) {
+  const Request& request = work_->parser.request();
+  SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
+  h1::append_head(work_->output, {.status = response.status,
+                                  .version = request.version,
+                                  .connection = ResponseHead::Connection::upgrade,
+                                  .date = server_.date(),
+                                  .server = server_.options_.server_name,
+                                  .fields = response.fields.items(),
+                                  .trusted = response.fields.trusted(),
+                                  .common = server_.common_fields()});
+  report(&request, response.status, 0, false);
+  work_->input.consume(head_size);
+  upgrade_ = std::move(response.upgrade);
+}
+
+core::Task<void> Connection::run_upgrade() {
+  if (!co_await flush()) co_return;
+  Buffer received;
+  received.append(work_->input.view());
+  server_.give_back(std::move(work_));  // whoever goes on owns nothing of ours while it is idle
+  Tunnel tunnel(stream_, std::move(received));
+  if (server_.draining_) upgrade_->drain();
+  co_await upgrade_->run(tunnel);
+  upgrade_.reset();
+  work_ = server_.take_workspace();
+  co_await linger();
 }
 
 core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {

@@ -37,6 +37,10 @@ class Connection : public core::SlabAllocated {
   void refuse_all() { overloaded_ = true; }
 
   core::Task<void> run();
+  // After run(): the last answer changed the protocol, and whoever goes on waits for run_upgrade(). It is a second
+  // coroutine because the frame of the first, which may be large, is not needed any more.
+  [[nodiscard]] bool upgraded() const { return upgrade_ != nullptr; }
+  core::Task<void> run_upgrade();
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
 
@@ -45,6 +49,7 @@ class Connection : public core::SlabAllocated {
   class Active;
   class RequestBody;
   class Presence;
+  class Tunnel;
   template <class T>
   class WhilePresent;
 
@@ -58,6 +63,8 @@ class Connection : public core::SlabAllocated {
   core::Task<Sent> send(Response response, bool head_only, bool keep);
   core::Task<Sent> send_stream(Response response, bool keep);
   core::Task<Sent> answer_with_body(const Parsed& parsed);
+  // Answers with 101; run_upgrade() goes on.
+  void change_protocol(Response response, std::size_t head_size);
   // `request`: what is refused, where its head was whole.
   core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
@@ -71,6 +78,7 @@ class Connection : public core::SlabAllocated {
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
   Presence* presence_ = nullptr;       // while a handler or a stream is waited for
+  std::unique_ptr<Upgrade> upgrade_;   // whom it has been handed over to
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
   bool overloaded_ = false;
