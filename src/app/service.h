@@ -10,6 +10,7 @@
 #include "app/prepare.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "http/compress/compression.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -50,6 +51,7 @@ class Service final : http::Observer {
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
+  std::unique_ptr<http::compress::Compression> compression_;  // null: off
   http::Server server_;
   bool draining_ = false;
 };
