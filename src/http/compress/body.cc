@@ -146,10 +146,8 @@ std::optional<Result<BodySource::Progress>> CompressedBody::run(Buffer& out) {
     }
     taken += piece.size();
     turnstile_.count(piece.size());
-    if (out.size() - before >= enough_output) return Result<Progress>(Progress::more);
     if (taken >= Turnstile::turn_bytes) {
-      // All that was taken may still be in the encoder, and a pull gives something.
-      if (out.size() == before) return write(Encoder::Step::flush, {}, out);
+      if (out.size() == before) return std::nullopt;  // the encoder has it all
       return Result<Progress>(Progress::more);
     }
   }

@@ -39,10 +39,9 @@ class CompressedBody final : public BodySource {
  private:
   enum class Input : std::uint8_t { some, end, wait };
   static constexpr std::size_t file_piece = 64 * 1024;
-  static constexpr std::size_t enough_output = 32 * 1024;
 
   core::Task<Result<Progress>> wait(Buffer& out);
-  // Nothing: the inner body has to be waited for, and there is nothing to send before.
+  // Nothing: there is nothing to send before the inner body has been waited for, or before the next turn.
   std::optional<Result<Progress>> run(Buffer& out);
   Result<Input> fetch();
   Result<Progress> write(Encoder::Step step, std::string_view bytes, Buffer& out);

@@ -49,26 +49,25 @@ class GzipEncoder final : public Encoder {
     } while (!bytes.empty());
     return true;
   }
-  // zconf.h says what deflate takes.
-  std::size_t memory() const override { return (1u << (15 + 2)) + (1u << (memory_level + 9)) + 8192; }
+  std::size_t memory() const override { return memory_bytes; }
+
+  static constexpr int memory_level = 8;
+  // As zconf.h says.
+  static constexpr std::size_t memory_bytes = (1u << (15 + 2)) + (1u << (memory_level + 9)) + 8192;
 
  private:
   static constexpr int gzip_window_bits = 15 + 16;  // 32 KiB, in gzip's frame
-  static constexpr int memory_level = 8;
 
   z_stream stream_{};
   bool ready_ = false;
 };
 
-// brotli has no reset: its state is made anew for each body. What it allocated is kept for the next one, which asks for
-// the same sizes.
+// brotli has no reset: its state is made anew for each body. That the allocator still has the memory warm makes keeping
+// it here not worth while.
 class BrotliEncoder final : public Encoder {
  public:
   BrotliEncoder(std::uint32_t quality, int window) : Encoder(Coding::brotli), quality_(quality), window_(window) {}
-  ~BrotliEncoder() override {
-    end();
-    for (const Block& block : spare_) std::free(block.memory);
-  }
+  ~BrotliEncoder() override { end(); }
 
   bool begin(std::optional<std::uint64_t> size) override {
     end();
@@ -102,58 +101,36 @@ class BrotliEncoder final : public Encoder {
     if (step == Step::finish) end();
     return true;
   }
-  std::size_t memory() const override { return allocated_; }
+  std::size_t memory() const override { return most_allocated_; }
 
  private:
   static constexpr std::size_t header_bytes = 16;  // before each block: its size
-  static constexpr std::size_t large_bytes = 16 * 1024;
-  static constexpr std::size_t most_spare_blocks = 8;
-  struct Block {
-    std::size_t size;
-    void* memory;
-  };
 
   void end() {
     if (state_ != nullptr) ::BrotliEncoderDestroyInstance(state_);
     state_ = nullptr;
   }
   static void* allocate(void* opaque, std::size_t size) {
-    auto& self = *static_cast<BrotliEncoder*>(opaque);
-    const auto spare = std::ranges::find_if(
-        self.spare_, [&](const Block& block) { return block.size >= size && block.size <= size + size / 4; });
-    if (size >= large_bytes && spare != self.spare_.end()) {
-      void* const memory = spare->memory;
-      self.spare_.erase(spare);
-      return static_cast<char*>(memory) + header_bytes;
-    }
     void* const memory = std::malloc(header_bytes + size);
     if (memory == nullptr) return nullptr;
     *static_cast<std::size_t*>(memory) = size;
+    auto& self = *static_cast<BrotliEncoder*>(opaque);
     self.allocated_ += size;
+    self.most_allocated_ = std::max(self.most_allocated_, self.allocated_);
     return static_cast<char*>(memory) + header_bytes;
   }
   static void deallocate(void* opaque, void* address) {
     if (address == nullptr) return;
-    auto& self = *static_cast<BrotliEncoder*>(opaque);
     void* const memory = static_cast<char*>(address) - header_bytes;
-    const std::size_t size = *static_cast<std::size_t*>(memory);
-    if (size >= large_bytes) {
-      self.spare_.push_back({size, memory});
-      if (self.spare_.size() <= most_spare_blocks) return;
-      self.allocated_ -= self.spare_.front().size;
-      std::free(self.spare_.front().memory);
-      self.spare_.erase(self.spare_.begin());
-      return;
-    }
-    self.allocated_ -= size;
+    static_cast<BrotliEncoder*>(opaque)->allocated_ -= *static_cast<std::size_t*>(memory);
     std::free(memory);
   }
 
   const std::uint32_t quality_;
   const int window_;
   BrotliEncoderState* state_ = nullptr;
-  std::vector<Block> spare_;  // the newest last
   std::size_t allocated_ = 0;
+  std::size_t most_allocated_ = 0;
 };
 
 class ZstdEncoder final : public Encoder {
@@ -213,9 +190,9 @@ void EncoderPool::Closer::operator()(libdeflate_compressor* compressor) const {
 }
 
 EncoderPool::EncoderPool(const Options& options) : options_(options) {
-  // Before the first one has said what it takes: its window twice and as much again for its tables.
-  const std::size_t guess = 4 * options.window.bytes + 256 * 1024;
-  cost_ = {256 * 1024, guess, guess};
+  // Before the first one has said what it takes.
+  const std::size_t guess = 12 * options.window.bytes + 256 * 1024;
+  cost_ = {GzipEncoder::memory_bytes, guess, guess};
 }
 
 EncoderPool::~EncoderPool() = default;

@@ -15,7 +15,7 @@ struct libdeflate_compressor;
 
 namespace sluice::http::compress {
 
-// One compressor's state: bytes in, bytes of its coding out. Large and dear to make, so it is used again and again.
+// One compressor's state: bytes in, bytes of its coding out. Large, so it is used again and again.
 class Encoder {
  public:
   enum class Step : std::uint8_t {
@@ -34,7 +34,7 @@ class Encoder {
   [[nodiscard]] virtual bool begin(std::optional<std::uint64_t> size) = 0;
   // Appends to `out`. `bytes` may be of any size, none too. False: out of memory; only begin() helps.
   [[nodiscard]] virtual bool write(std::string_view bytes, Step step, Buffer& out) = 0;
-  // What it has allocated, in bytes.
+  // The most that it has allocated, in bytes.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
  private:

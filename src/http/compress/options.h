@@ -38,10 +38,10 @@ struct Options {
       "font/ttf",
       "font/otf",
   };
-  std::uint32_t gzip_level = 4;
-  std::uint32_t brotli_quality = 4;
+  std::uint32_t gzip_level = 5;
+  std::uint32_t brotli_quality = 5;
   std::uint32_t zstd_level = 3;
-  ByteSize window = 256_KiB;
+  ByteSize window = 128_KiB;
   ByteSize memory = 64_MiB;
   ByteSize cache = 16_MiB;
 
@@ -66,7 +66,7 @@ struct Options {
     v.field("zstd_level", &Options::zstd_level, "Higher is smaller and slower.", {.min = 1, .max = 12});
     v.field("window", &Options::window,
             "How far back brotli and zstd look for what repeats; down to a power of two. Each answer that is being "
-            "compressed takes a few times as much memory. gzip always looks back 32 KiB.",
+            "compressed takes memory for ten to fifteen windows. gzip looks back 32 KiB and takes 264 KiB.",
             {.min = 16_KiB, .max = 8_MiB});
     v.field("memory", &Options::memory,
             "What compressors may take on each core. Answers that find none go out uncompressed.",

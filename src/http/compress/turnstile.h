@@ -12,7 +12,7 @@ namespace sluice::http::compress {
 // limit reached waits in line for one of the next turns, and other connections are served in between.
 class Turnstile {
  public:
-  static constexpr std::size_t turn_bytes = 128 * 1024;
+  static constexpr std::size_t turn_bytes = 64 * 1024;
 
   Turnstile(core::Reactor& reactor, core::Mailbox& mailbox);
   Turnstile(const Turnstile&) = delete;
