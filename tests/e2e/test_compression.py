@@ -116,14 +116,15 @@ def test_files_come_back(server, coding):
 
 
 def test_a_file_that_changes_is_compressed_anew(server, site):
-    for version in range(3):
-        body = TEXT + b"version %d" % version
-        (site / "text.txt").write_bytes(body)
-        end = time.monotonic() + 20
-        while decode("gzip", get(server, "/text.txt", "gzip").body) != body:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        assert decode("br", get(server, "/text.txt", "br").body) == body
+    with server.connect() as connection:  # each core looks for itself, at most once a second
+        for version in range(3):
+            body = TEXT + b"version %d" % version
+            (site / "text.txt").write_bytes(body)
+            end = time.monotonic() + 20
+            while decode("gzip", connection.get("/text.txt", "Accept-Encoding: gzip").body) != body:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            assert decode("br", connection.get("/text.txt", "Accept-Encoding: br").body) == body
 
 
 def test_curl_decodes(server, tmp_path):
@@ -272,18 +273,15 @@ def test_clients_that_leave_do_no_harm(server):
 
 @pytest.mark.parametrize("coding", ["gzip", "br"])
 def test_rows_arrive_when_they_are_there(sluice, postgres, coding):
-    """Rows that come seconds apart are not kept back in the compressor."""
+    """Rows that come with pauses are not kept back in the compressor."""
     server = sluice(f'''
 [compression]
 codings = ["gzip", "br"]
 [database.main]
 url = "{postgres.url('postgres')}"
 [[endpoint]]
-path = "/slow.csv"
-get = "SELECT n, repeat('x', 20000), pg_sleep(1) FROM generate_series(1, 4) n"
-[[endpoint]]
 path = "/slow"
-get = "SELECT n, repeat('x', 20000), pg_sleep(1) FROM generate_series(1, 4) n"
+get = "SELECT n, repeat('x', 20000), pg_sleep(0.7) FROM generate_series(1, 4) n"
 ''')
     decoder = zlib.decompressobj(31) if coding == "gzip" else brotli.Decompressor()
     feed = decoder.decompress if coding == "gzip" else decoder.process
@@ -302,7 +300,7 @@ get = "SELECT n, repeat('x', 20000), pg_sleep(1) FROM generate_series(1, 4) n"
             if first is None and b'"n":1' in text:
                 first = time.monotonic()
     assert len(json.loads(text)) == 4
-    assert end - first > 1, "the first row came with the last"
+    assert end - first > 0.7, "the first row came with the last"
 
 
 def test_a_stream_that_breaks_is_cut(sluice, postgres):
