@@ -40,6 +40,7 @@ def config(site, small_sqlite):
     return f'''
 [database.main]
 url = "sqlite:{small_sqlite}"
+wait = "1m"
 [[endpoint]]
 path = "/numbers"
 get = "SELECT n, text FROM numbers ORDER BY n"
@@ -230,7 +231,9 @@ def test_many_at_once(server):
         try:
             with server.connect(60) as connection:
                 for _ in range(4):
-                    assert decode(coding, connection.get("/many.csv", f"Accept-Encoding: {coding}").body) == plain
+                    answer = connection.get("/many.csv", f"Accept-Encoding: {coding}")
+                    assert answer.status == 200, answer.body
+                    assert decode(coding, answer.body) == plain
         except BaseException as fault:  # noqa: BLE001: told below
             faults.append(fault)
 
@@ -240,7 +243,7 @@ def test_many_at_once(server):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not faults
+    assert not faults, faults[0]
 
 
 def test_without_memory_answers_are_plain(sluice, config):

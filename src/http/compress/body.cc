@@ -18,6 +18,41 @@ Result<std::size_t> read_file(int fd, std::uint64_t offset, char* into, std::siz
   return static_cast<std::size_t>(got);
 }
 
+class CompressedBody::Pending : public core::SlabAllocated {
+ public:
+  explicit Pending(core::Task<Result<Progress>> task)
+      : task_(std::move(task)), inner_(std::move(task_).operator co_await()) {
+    inner_.await_suspend(std::noop_coroutine()).resume();
+  }
+  Pending(const Pending&) = delete;
+  [[nodiscard]] bool done() const { return inner_.frame.done(); }
+  // Once, when it is done.
+  [[nodiscard]] Result<Progress> take() { return inner_.await_resume(); }
+
+  class Wait {
+   public:
+    explicit Wait(Pending& pending) : pending_(pending) {}
+    Wait(const Wait&) = delete;
+    ~Wait() {
+      if (waits_) pending_.inner_.frame.promise().continuation = std::noop_coroutine();
+    }
+    bool await_ready() const noexcept { return pending_.done(); }
+    void await_suspend(std::coroutine_handle<> caller) noexcept {
+      waits_ = true;
+      pending_.inner_.frame.promise().continuation = caller;
+    }
+    void await_resume() noexcept { waits_ = false; }
+
+   private:
+    Pending& pending_;
+    bool waits_ = false;
+  };
+
+ private:
+  core::Task<Result<Progress>> task_;
+  decltype(std::declval<core::Task<Result<Progress>>>().operator co_await()) inner_;
+};
+
 CompressedBody::CompressedBody(Body inner, EncoderPool::Lease encoder, Turnstile& turnstile, Cache& cache,
                                Counters& counters, const std::optional<Cache::Source>& source)
     : inner_(std::move(inner)),
@@ -61,7 +96,11 @@ core::Async<Result<BodySource::Progress>> CompressedBody::pull(Buffer& out) {
 core::Task<Result<BodySource::Progress>> CompressedBody::wait(Buffer& out) {
   for (;;) {
     if (pending_) {
-      const Result<Progress> got = co_await std::move(*pending_);
+      {
+        Pending::Wait waiting(*pending_);
+        co_await waiting;
+      }
+      const Result<Progress> got = pending_->take();
       pending_.reset();
       if (!got) co_return std::unexpected(got.error());
       inner_done_ = *got == Progress::done;
@@ -76,30 +115,28 @@ core::Task<Result<BodySource::Progress>> CompressedBody::wait(Buffer& out) {
 
 // Some: there are bytes in rest_ or input_.
 Result<CompressedBody::Input> CompressedBody::fetch() {
-  if (!rest_.empty() || !input_.empty()) return Input::some;
-  if (inner_done_) return Input::end;
-  if (auto* file = std::get_if<FileRange>(&inner_)) {
-    if (file->size == 0) return Input::end;
+  if (auto* file = std::get_if<FileRange>(&inner_); file != nullptr && input_.empty() && file->size != 0) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(file->size, file_piece));
     const auto got = read_file(file->fd, file->offset, input_.reserve(wanted), wanted);
     if (!got) return std::unexpected(got.error());
     input_.commit(*got);
     file->offset += *got;
     file->size -= *got;
-    return Input::some;
   }
   if (auto* stream = std::get_if<std::unique_ptr<BodySource>>(&inner_)) {
-    core::Async<Result<Progress>> pulling = (*stream)->pull(input_);
-    if (!pulling.ready()) {
-      pending_.emplace(pulling.take_task());
-      return Input::wait;
+    while (input_.empty() && !inner_done_) {
+      core::Async<Result<Progress>> pulling = (*stream)->pull(input_);
+      if (!pulling.ready()) {
+        pending_ = std::make_unique<Pending>(pulling.take_task());
+        if (!pending_->done()) return Input::wait;
+      }
+      const Result<Progress> got = pending_ ? pending_->take() : pulling.take();
+      pending_.reset();
+      if (!got) return std::unexpected(got.error());
+      inner_done_ = *got == Progress::done;
     }
-    const Result<Progress> got = pulling.take();
-    if (!got) return std::unexpected(got.error());
-    inner_done_ = *got == Progress::done;
-    return fetch();
   }
-  return Input::end;
+  return rest_.empty() && input_.empty() ? Input::end : Input::some;
 }
 
 Result<BodySource::Progress> CompressedBody::write(Encoder::Step step, std::string_view bytes, Buffer& out) {

@@ -25,7 +25,8 @@ struct Counters {
 
 // A body that compresses another one as it is pulled. What one pull takes in is bounded by the turnstile's turn. What
 // the encoder holds goes out before the inner body is waited for, so that rows arrive when they are there; while there
-// is no waiting, the encoder decides, for it compresses long pieces better.
+// is no waiting, the encoder decides, for it compresses long pieces better. The inner body's next piece is under way
+// then, so it is one piece ahead of the client.
 class CompressedBody final : public BodySource {
  public:
   // All outlive the body. `source`: what it is to be cached as, with a tag that lives as long as `inner`.
@@ -37,6 +38,8 @@ class CompressedBody final : public BodySource {
   [[nodiscard]] std::span<const Field> trailers() const override;
 
  private:
+  // A pull of the inner body that has begun. Whoever awaits it may go; it goes on until the body is destroyed.
+  class Pending;
   enum class Input : std::uint8_t { some, end, wait };
   static constexpr std::size_t file_piece = 64 * 1024;
 
@@ -60,7 +63,7 @@ class CompressedBody final : public BodySource {
   std::string_view rest_;   // of bytes in memory
   bool inner_done_ = false;
   bool unflushed_ = false;  // the encoder may hold something
-  std::optional<core::Task<Result<Progress>>> pending_;  // the inner body's; it refers to input_ and inner_
+  std::unique_ptr<Pending> pending_;  // refers to input_ and inner_
 };
 
 // What stands for the body in the answer to HEAD: it is never pulled, and keeps alive what the fields refer to.
