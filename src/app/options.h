@@ -8,6 +8,7 @@
 #include "base/declare.h"
 #include "files/options.h"
 #include "http/ws/options.h"
+#include "http/compress/options.h"
 #include "sql/options.h"
 
 namespace sluice::app {
@@ -82,6 +83,7 @@ struct AdminOptions {
 struct Options {
   ServerOptions server;
   AdminOptions admin;
+  http::compress::Options compression;
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
@@ -91,6 +93,7 @@ struct Options {
   static void declare(Visitor& v) {
     v.field("server", &Options::server, "What clients connect to, and what they may take.");
     v.field("admin", &Options::admin, "What operators connect to. It has no log-in: keep it on the loopback.");
+    v.field("compression", &Options::compression, "How answers are compressed. Without `codings` they are not.");
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");

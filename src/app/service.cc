@@ -24,13 +24,21 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .server_name = options.server_header};
 }
 
+std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options,
+                                                        http::Handler& router, core::Core& core) {
+  if (options.codings.empty()) return nullptr;
+  return std::make_unique<http::compress::Compression>(router, options, core.reactor(), core.mailbox());
+}
+
 }  // namespace
 
 Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
                  std::span<const std::unique_ptr<TroubleLog>> troubles)
     : core_(core),
       plan_(std::move(plan)),
-      server_(core.reactor(), router_, server_options(plan_->options.server), this) {
+      compression_(compression(plan_->options.compression, router_, core)),
+      server_(core.reactor(), compression_ ? static_cast<http::Handler&>(*compression_) : router_,
+              server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads);

@@ -13,6 +13,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/static_files.h"
+#include "http/compress/compression.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "http/ws/endpoint.h"
@@ -60,6 +61,7 @@ class Service final : http::Observer {
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
+  std::unique_ptr<http::compress::Compression> compression_;  // null: off
   http::Server server_;
   bool draining_ = false;
 };
