@@ -10,8 +10,12 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/message.h"
+#include "net/tls/context.h"
 
 namespace sluice::http {
+
+// What a server offers by ALPN, the preferred first.
+inline const std::vector<std::string> alpn_protocols = {"http/1.1"};
 
 // Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
 // refers to lasts until the response has been sent.
@@ -38,15 +42,16 @@ class Observer {
 
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
-  std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
-  std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
-  Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;               // between two pieces of a body: 408
-  Duration idle_timeout = 60s;               // between two requests: closed
-  Duration write_timeout = 30s;              // without the client taking a byte: closed
-  Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
-  std::size_t connections = 16384;           // beyond it: 503 and closed
-  std::string server_name = "sluice";        // the Server field; empty: none
+  std::size_t header_limit = 16 * 1024;    // bytes of request line and fields: 431
+  std::uint64_t body_limit = 1024 * 1024;  // bytes: 413
+  Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;             // between two pieces of a body: 408
+  Duration idle_timeout = 60s;             // between two requests: closed
+  Duration write_timeout = 30s;            // without the client taking a byte: closed
+  Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;         // beyond it: 503 and closed
+  std::string server_name = "sluice";      // the Server field; empty: none
+  std::string transport_security;          // the Strict-Transport-Security field of answers over TLS; empty: none
 };
 
 namespace h1 {
@@ -59,16 +64,28 @@ class Server {
  public:
   struct Counters {
     std::uint64_t accepted = 0;
-    std::uint64_t refused = 0;  // over the limit of connections
-    std::uint64_t open = 0;     // gauge
+    std::uint64_t refused = 0;         // over the limit of connections
+    std::uint64_t open = 0;            // gauge
+    std::uint64_t tls_handshakes = 0;  // done
+    std::uint64_t tls_resumed = 0;     // of these, without a certificate
+    std::uint64_t tls_failed = 0;
+    std::uint64_t tls_timed_out = 0;
+    std::uint64_t tls_plain_http = 0;  // what came instead of a handshake
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);
   Server(const Server&) = delete;
   ~Server();  // cuts what is still open
 
-  // Starts to accept at once. Several cores may listen on the same address.
-  [[nodiscard]] Result<core::Address> listen(const core::Address& address);
+  // Starts to accept at once. Several cores may listen on the same address. `secure`: with TLS; set_tls() comes first.
+  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
+
+  // For connections from now on; open ones go on as they began.
+  void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
+               std::shared_ptr<const net::tls::TicketKeys> tickets) {
+    tls_context_ = std::move(context);
+    tls_.tickets = std::move(tickets);
+  }
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
@@ -83,13 +100,15 @@ class Server {
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
-  std::string_view common_fields();
+  std::string_view common_fields(bool secure);
 
   core::Reactor& reactor_;
   Handler& handler_;
   ServerOptions options_;
   Observer* observer_;
   Counters counters_;
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;
+  net::tls::CoreState tls_;
   bool draining_ = false;
   std::vector<std::unique_ptr<h1::Workspace>> spare_workspaces_;
   h1::Connection* newest_ = nullptr;  // intrusive list of all connections

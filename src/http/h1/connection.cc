@@ -180,17 +180,24 @@ void Connection::drain() {
 core::Task<void> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  Duration patience = overloaded_ ? overloaded_patience : options.header_timeout;
+  if (tls_context_ && !co_await shake_hands()) co_return;
+  idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   bool goes_on = true;
   while (goes_on) {
     if (!work_) {
       // Idle: the connection owns nothing but itself.
-      net::Stream::Wait wait = stream_.readable(reactor.now() + patience);
-      idle_ = &wait;
-      const auto waited = co_await wait;
-      idle_ = nullptr;
+      Result<void> waited;
+      if (!server_.draining_) {
+        net::Stream::Wait wait = stream_.readable(idle_until_);
+        idle_ = &wait;
+        waited = co_await wait;
+        idle_ = nullptr;
+      }
       const bool silent = !waited && waited.error().code == Errc::timed_out;
-      if (silent && !overloaded_) co_return;
+      if (silent && !overloaded_) {
+        stream_.say_goodbye();
+        co_return;
+      }
       work_ = server_.take_workspace();
       if (silent) {
         co_await refuse(503, "The server has as many connections as it may.");
@@ -212,7 +219,10 @@ core::Task<void> Connection::run() {
         if (!work_->input.empty()) {
           (void)co_await reading;
         } else {
-          if (server_.draining_) co_return;
+          if (server_.draining_) {
+            stream_.say_goodbye();
+            co_return;
+          }
           work_->parser.reset();
           server_.give_back(std::move(work_));
           continue;
@@ -225,6 +235,8 @@ core::Task<void> Connection::run() {
         co_await refuse(408, "The request's header did not arrive in time.");
       } else if (!work_->input.empty() && got) {
         co_await refuse(400, "The connection ended within the request's header.");
+      } else if (got) {
+        stream_.say_goodbye();
       }
       co_return;
     }
@@ -268,18 +280,51 @@ core::Task<void> Connection::run() {
     }
     work_->parser.reset();
     deadline_ = reactor.now() + options.header_timeout;
-    patience = options.idle_timeout;
+    idle_until_ = reactor.now() + options.idle_timeout;
     if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
   }
   if (!work_->output.empty() && !co_await flush()) co_return;
   co_await linger();
 }
 
+core::Task<bool> Connection::shake_hands() {
+  Server::Counters& counters = server_.counters_;
+  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
+  {
+    // Who has not said anything yet costs no session.
+    net::Stream::Wait wait = stream_.readable(deadline);
+    idle_ = &wait;
+    const auto waited = co_await wait;
+    idle_ = nullptr;
+    if (!waited) {
+      if (waited.error().code == Errc::timed_out) ++counters.tls_timed_out;
+      co_return false;
+    }
+  }
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
+  if (done) {
+    ++counters.tls_handshakes;
+    if (stream_.tls()->resumed()) ++counters.tls_resumed;
+    co_return true;
+  }
+  if (done.error().code == Errc::timed_out) {
+    ++counters.tls_timed_out;
+  } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
+    ++counters.tls_plain_http;
+    stream_.drop_tls();
+    work_ = server_.take_workspace();
+    co_await refuse(400, "This port takes HTTPS only, and the request came without TLS.");
+  } else {
+    ++counters.tls_failed;
+  }
+  co_return false;
+}
+
 Request& Connection::present_request() {
   Request& request = work_->parser.request();
   request.body = nullptr;
   request.peer = peer_;
-  request.secure = false;
+  request.secure = stream_.tls() != nullptr;
   request.extension = {};
   request.route = 0;
   return request;
@@ -306,7 +351,7 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields()});
+                                  .common = server_.common_fields(stream_.tls() != nullptr)});
   return framing;
 }
 
@@ -469,7 +514,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail) {
 
 core::Task<void> Connection::linger() {
   core::Reactor& reactor = stream_.reactor();
-  reactor.shutdown_write(stream_.handle());
+  if (!co_await stream_.end(server_.options_.write_timeout)) co_return;
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
   for (std::size_t dropped = 0; dropped < lingering_bytes;) {

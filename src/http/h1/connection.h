@@ -36,6 +36,9 @@ class Connection : public core::SlabAllocated {
   // Every request is refused with 503: the server has as many connections as it may.
   void refuse_all() { overloaded_ = true; }
 
+  // It begins with a handshake.
+  void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
+
   core::Task<void> run();
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
@@ -47,6 +50,9 @@ class Connection : public core::SlabAllocated {
   class WhilePresent;
 
   enum class Sent : bool { no, yes };
+
+  // False: there is no connection.
+  core::Task<bool> shake_hands();
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
@@ -65,6 +71,7 @@ class Connection : public core::SlabAllocated {
   Server& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
   Connection* next_ = nullptr;         // the server's list
@@ -72,6 +79,7 @@ class Connection : public core::SlabAllocated {
   bool overloaded_ = false;
   Instant began_{};     // the request that is being answered
   Instant deadline_{};  // of the head that is being read
+  Instant idle_until_{};
   iovec parts_[2];
 };
 
