@@ -221,6 +221,8 @@ std::shared_ptr<const StaticFiles::File> StaticFiles::find(std::string_view path
 core::Async<http::Response> StaticFiles::handle(http::Request& request) {
   const std::string_view path = request.path_values[0];
   if (path.contains('\0')) return http::problem(400);
+  // No file's name holds a slash, so one that came encoded names none.
+  if (request.segments.contains('\0')) return http::problem(404, "There is no such file.");
   const bool wants_directory = path.empty() || path.ends_with('/');
   errno = ENOENT;
   std::shared_ptr<const File> file;

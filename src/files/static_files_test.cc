@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -89,6 +90,23 @@ TEST_F(StaticFilesTest, ThereIsNoWayOut) {
     EXPECT_EQ(get(path).status, 404) << path;
   }
   EXPECT_EQ(get(std::string_view("a.css\0.html", 11)).status, 400);
+}
+
+TEST_F(StaticFilesTest, AnEncodedSlashSeparatesNothing) {
+  const auto ask = [&](std::string_view segments) {
+    std::string path(segments);
+    std::ranges::replace(path, '\0', '/');
+    http::Request request;
+    request.path = path;
+    request.segments = segments;
+    request.path_values[0] = request.path.substr(1);
+    return files->handle(request).take().status;
+  };
+  using namespace std::string_view_literals;
+  EXPECT_EQ(ask("/sub/index.html"), 200);
+  EXPECT_EQ(ask("/sub\0index.html"sv), 404);
+  EXPECT_EQ(ask("/sub\0"sv), 404);
+  EXPECT_EQ(ask("/..\0secret"sv), 404);
 }
 
 TEST_F(StaticFilesTest, ADirectoryIsSentToItsSlash) {

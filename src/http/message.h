@@ -48,6 +48,9 @@ struct Request {
   std::string_view method_text;
   std::string_view target;    // as it was sent
   std::string_view path;      // decoded, dot segments removed; begins with '/'; "*" or empty: OPTIONS *, CONNECT
+  // `path` for whoever splits it into segments: the same bytes, except that a slash which came encoded (%2F), and so is
+  // data, is a NUL. No path holds one otherwise.
+  std::string_view segments;
   std::string_view query;     // as it was sent, without '?'
   std::string_view authority; // Host, or :authority
   std::span<const Field> fields;

@@ -176,6 +176,29 @@ def test_the_format_follows_accept(films, accept, form):
     assert "accept" in (answer.get("vary") or "").lower()
 
 
+def test_csv_without_its_header_line(films):
+    whole = films.get("/films", "Accept: text/csv")
+    assert whole.get("content-type").endswith("header=present")
+    for form, accept in (("csv", "text/csv; header=absent"), ("csj", "application/csj; header=absent")):
+        bare = films.get("/films", f"Accept: {accept}")
+        assert bare.status == 200 and bare.media_type == TYPES[form]
+        assert bare.get("content-type").endswith("header=absent") and "accept" in bare.get("vary").lower()
+        header, rows = films.get(f"/films.{form}").body.split(b"\n", 1)
+        assert bare.body == rows and b"name_en" in header
+
+
+@pytest.mark.parametrize("accept", ["text/csv; header=maybe", "text/csv; charset=utf-16", "application/json; indent=2"])
+def test_a_parameter_that_cannot_be_obeyed_is_406(films, accept):
+    answer = films.get("/films?limit=1", f"Accept: {accept}")
+    assert answer.status == 406 and answer.media_type == "application/problem+json"
+
+
+@pytest.mark.parametrize("query", ["q=%zz", "q=a%", "limit=1&q=%4", "q=%C3%"])
+def test_an_escape_that_is_none_is_400(films, query):
+    answer = films.get(f"/films?{query}")
+    assert answer.status == 400 and answer.media_type == "application/problem+json"
+
+
 def test_no_accept_is_json(films):
     assert films.get("/films?limit=1").media_type == "application/json"
 

@@ -156,6 +156,47 @@ def test_nothing_outside_the_root_is_served(server, target):
     assert server.get(target).status in (400, 403, 404)
 
 
+@pytest.mark.parametrize("target", ["/sub%2Fhello.txt", "/sub%2fhello.txt", "/%2Fhello.txt", "/sub/..%2Fhello.txt"])
+def test_an_encoded_slash_names_no_file(server, site, target):
+    (site / "sub").mkdir()
+    (site / "sub/hello.txt").write_bytes(HELLO)
+    assert server.get("/sub/hello.txt").body == HELLO
+    assert server.get(target).status == 404
+
+
+def test_an_encoded_slash_is_part_of_a_value(sluice, small_sqlite):
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/echo/{{value}}"
+get = "SELECT :value AS value"
+[[endpoint]]
+path = "/echo/{{value}}/{{more}}"
+get = "SELECT :value AS value, :more AS more"
+[[endpoint]]
+path = "/all/{{rest...}}"
+get = "SELECT :rest AS rest"
+''')
+    with server.connect() as connection:
+        for target, value in (("/echo/a%2Fb", {"value": "a/b"}),
+                              ("/echo/a%2fb%2F", {"value": "a/b/"}),
+                              ("/echo/%2F", {"value": "/"}),
+                              ("/echo/a%252Fb", {"value": "a%2Fb"}),
+                              ("/echo/a%2Fb%252F", {"value": "a/b%2F"}),
+                              ("/echo/a%2Fb/c", {"value": "a/b", "more": "c"}),
+                              ("/echo/..%2Fb", {"value": "../b"}),
+                              ("/echo/x/../%61%2F..", {"value": "a/.."}),
+                              ("/echo/a%2Fb.json", {"value": "a/b"}),
+                              ("/all/a/b%2Fc/d", {"rest": "a/b/c/d"}),
+                              ("/all/a/%2e%2e/b%252F", {"rest": "b%2F"}),
+                              ("/echo/plain", {"value": "plain"})):
+            answer = connection.get(target)
+            assert (answer.status, json.loads(answer.body)) == (200, [value]), target
+        for target in ("/echo%2Fa", "/all%2Fa"):
+            assert connection.get(target).status == 404, target
+
+
 @pytest.mark.parametrize("target", ["/%", "/%4", "/%zz", "/a%"])
 def test_bad_percent_encoding(server, target):
     assert server.get(target).status == 400

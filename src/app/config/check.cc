@@ -1,7 +1,6 @@
 #include "app/config/check.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "app/config/text.h"
 #include "core/address.h"
 #include "http/router.h"
+#include "sql/parameters.h"
 
 namespace sluice::app::config {
 namespace {
@@ -186,30 +186,9 @@ class Checker {
       complain(options.required.position, "a parameter with a default is never missing",
                "remove \"required\" or \"default\"");
     }
-    if (options.default_value && options.type && !fits(options.default_value->value.text, options.type->value)) {
+    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
       complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name));
     }
-  }
-
-  static bool fits(const std::string& text, sql::ParameterType type) {
-    const char* end = text.data() + text.size();
-    std::int64_t integer = 0;
-    double real = 0;
-    switch (type) {
-      case sql::ParameterType::text:
-        return true;
-      case sql::ParameterType::boolean:
-        return text == "true" || text == "false";
-      case sql::ParameterType::integer: {
-        auto [stopped, error] = std::from_chars(text.data(), end, integer);
-        return error == std::errc() && stopped == end;
-      }
-      case sql::ParameterType::real: {
-        auto [stopped, error] = std::from_chars(text.data(), end, real);
-        return error == std::errc() && stopped == end;
-      }
-    }
-    return false;
   }
 
   void check_files(files::FilesOptions& files) {

@@ -403,11 +403,11 @@ TEST(Errors, Parameters) {
             "5:31 a parameter with a default is never missing | remove \"required\" or \"default\"\n");
   for (std::string good :
        {"int\", default = 5", "int\", default = \"-5\"", "real\", default = 5", "real\", default = 0.5",
-        "bool\", default = true", "text\", default = 5", "text\", default = \"\""}) {
+        "bool\", default = true", "bool\", default = 1", "text\", default = 5", "text\", default = \"\""}) {
     EXPECT_EQ(params("a = { type = \"" + good + " }"), "");
   }
   for (std::string bad : {"int\", default = 0.5", "int\", default = \"five\"", "real\", default = \"x\"",
-                          "bool\", default = 1", "int\", default = \"\""}) {
+                          "bool\", default = 2", "int\", default = \"\""}) {
     EXPECT_NE(params("a = { type = \"" + bad + " }").find("this does not fit the type of \"a\""), std::string::npos)
         << bad;
   }

@@ -533,6 +533,7 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   scratch_.clear();
   char* const out = scratch_.reserve(raw.size());
   std::size_t size = 0;
+  bool slashes = false;  // encoded ones have come
   out[size++] = '/';
   std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
   for (std::size_t i = 1;; ++i) {
@@ -557,9 +558,9 @@ Reason RequestParser::normalise_path(std::string_view raw) {
       const char byte = static_cast<char>(high << 4 | low);
       i += 2;
       if (byte == '\0') return Reason::bad_escape;
-      if (byte == '/') {
-        std::memcpy(out + size, "%2F", 3);
-        size += 3;
+      if (byte == '/') [[unlikely]] {
+        slashes = true;
+        out[size++] = '\0';
       } else {
         out[size++] = byte;
       }
@@ -569,6 +570,12 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   }
   scratch_.commit(size);
   at_.path_in = PathIn::scratch;
+  if (slashes) {
+    char* const path = scratch_.reserve(size);
+    std::replace_copy(scratch_.data(), scratch_.data() + size, path, '\0', '/');
+    scratch_.commit(size);
+    at_.path_in = PathIn::scratch_twice;
+  }
   return Reason::none;
 }
 
@@ -699,9 +706,12 @@ inline void RequestParser::form_views(const char* base) {
   request_.method_text = at_.method.in(base);
   request_.target = at_.target.in(base);
   if (at_.path_in == PathIn::received) [[likely]] {
-    request_.path = at_.path.in(base);
+    request_.path = request_.segments = at_.path.in(base);
+  } else if (at_.path_in == PathIn::scratch_twice) {
+    request_.segments = scratch_.view().substr(0, scratch_.size() / 2);
+    request_.path = scratch_.view().substr(scratch_.size() / 2);
   } else {
-    request_.path = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
+    request_.path = request_.segments = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
   }
   request_.query = {};
   if (at_.query_begin != 0) {

@@ -87,9 +87,9 @@ struct Parsed {
 // before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', since browsers send
 // '|', '[' or '^' as they are.
 //
-// Request::path is decoded: escapes resolved, then "." and ".." segments removed, runs of '/' made one. Three
-// exceptions: an encoded slash (%2F) is data and stays "%2F" in the path ("%252F" decodes to the same three bytes); an
-// encoded NUL and a ".." above the root are refused. It is "*" for `OPTIONS *` and empty for CONNECT.
+// Request::path is decoded: split at '/', escapes resolved in each segment, then "." and ".." segments removed, runs of
+// '/' made one. An encoded slash (%2F) is data: it separates nothing, and Request::segments has a NUL in its place. An
+// encoded NUL and a ".." above the root are refused. The path is "*" for `OPTIONS *` and empty for CONNECT.
 class RequestParser {
  public:
   static constexpr std::size_t max_fields = 128;
@@ -127,7 +127,8 @@ class RequestParser {
 
  private:
   enum class Phase : std::uint8_t { start, method, target, version, line, name, value, complete };
-  enum class PathIn : std::uint8_t { received, scratch, literal };
+  // `scratch_twice`: with encoded slashes, the segments and then the path, which is as long.
+  enum class PathIn : std::uint8_t { received, scratch, scratch_twice, literal };
 
   // Offsets from the first received byte; a head has at most 65,535 bytes.
   struct Span {
