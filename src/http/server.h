@@ -42,16 +42,16 @@ class Observer {
 
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
-  std::size_t header_limit = 16 * 1024;    // bytes of request line and fields: 431
-  std::uint64_t body_limit = 1024 * 1024;  // bytes: 413
-  Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;             // between two pieces of a body: 408
-  Duration idle_timeout = 60s;             // between two requests: closed
-  Duration write_timeout = 30s;            // without the client taking a byte: closed
-  Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
-  std::size_t connections = 16384;         // beyond it: 503 and closed
-  std::string server_name = "sluice";      // the Server field; empty: none
-  std::string transport_security;          // the Strict-Transport-Security field of answers over TLS; empty: none
+  std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
+  std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
+  Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;               // between two pieces of a body: 408
+  Duration idle_timeout = 60s;               // between two requests: closed
+  Duration write_timeout = 30s;              // without the client taking a byte: closed
+  Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;           // beyond it: 503 and closed
+  std::string server_name = "sluice";        // the Server field; empty: none
+  std::string transport_security;            // Strict-Transport-Security of answers over TLS; empty: none
 };
 
 namespace h1 {
@@ -64,13 +64,15 @@ class Server {
  public:
   struct Counters {
     std::uint64_t accepted = 0;
-    std::uint64_t refused = 0;         // over the limit of connections
-    std::uint64_t open = 0;            // gauge
-    std::uint64_t tls_handshakes = 0;  // done
-    std::uint64_t tls_resumed = 0;     // of these, without a certificate
-    std::uint64_t tls_failed = 0;
-    std::uint64_t tls_timed_out = 0;
-    std::uint64_t tls_plain_http = 0;  // what came instead of a handshake
+    std::uint64_t refused = 0;  // over the limit of connections
+    std::uint64_t open = 0;     // gauge
+    struct Tls {
+      std::uint64_t handshakes = 0;
+      std::uint64_t resumed = 0;  // of these
+      std::uint64_t failed = 0;
+      std::uint64_t timed_out = 0;
+      std::uint64_t plain_http = 0;  // what came instead of a handshake
+    } tls;
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);

@@ -288,7 +288,7 @@ core::Task<void> Connection::run() {
 }
 
 core::Task<bool> Connection::shake_hands() {
-  Server::Counters& counters = server_.counters_;
+  Server::Counters::Tls& counters = server_.counters_.tls;
   const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
   {
     // Who has not said anything yet costs no session.
@@ -297,25 +297,25 @@ core::Task<bool> Connection::shake_hands() {
     const auto waited = co_await wait;
     idle_ = nullptr;
     if (!waited) {
-      if (waited.error().code == Errc::timed_out) ++counters.tls_timed_out;
+      if (waited.error().code == Errc::timed_out) ++counters.timed_out;
       co_return false;
     }
   }
   const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
   if (done) {
-    ++counters.tls_handshakes;
-    if (stream_.tls()->resumed()) ++counters.tls_resumed;
+    ++counters.handshakes;
+    if (stream_.tls()->resumed()) ++counters.resumed;
     co_return true;
   }
   if (done.error().code == Errc::timed_out) {
-    ++counters.tls_timed_out;
+    ++counters.timed_out;
   } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
-    ++counters.tls_plain_http;
+    ++counters.plain_http;
     stream_.drop_tls();
     work_ = server_.take_workspace();
     co_await refuse(400, "This port takes HTTPS only, and the request came without TLS.");
   } else {
-    ++counters.tls_failed;
+    ++counters.failed;
   }
   co_return false;
 }
