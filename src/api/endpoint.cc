@@ -269,6 +269,7 @@ http::Response Endpoint::head_of_answer(const Wish& wish) const {
   response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
+  if (trouble_ != nullptr) trouble_->got_through();
   return response;
 }
 
@@ -331,7 +332,10 @@ http::Response Endpoint::failed(const sql::Error& error) const {
     ours.failure = sql::Failure::statement;
     return failed(ours);
   }
-  if (error.failure != sql::Failure::bad_argument) {
+  const bool is_away = error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost;
+  if (is_away && trouble_ != nullptr) {
+    trouble_->met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
+  } else if (error.failure != sql::Failure::bad_argument) {
     log_error("endpoint " + plan_->path + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
   }
   switch (error.failure) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/options.h"
+#include "base/log.h"
 #include "core/reactor.h"
 #include "http/message.h"
 #include "http/router.h"
@@ -50,8 +51,10 @@ struct EndpointPlan {
 // the database gives at once is answered whole, with its length; a longer one is streamed.
 class Endpoint final : public http::Handler {
  public:
-  Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor) {}
+  // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
+  Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
+           TroubleLog* trouble = nullptr)
+      : plan_(std::move(plan)), database_(database), reactor_(reactor), trouble_(trouble) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -85,6 +88,7 @@ class Endpoint final : public http::Handler {
   std::shared_ptr<const EndpointPlan> plan_;
   sql::Database& database_;
   core::Reactor& reactor_;
+  TroubleLog* trouble_;
   std::string scratch_;                   // decoded query parameters, until they are bound
   std::vector<sql::Argument> arguments_;  // likewise
   // For other columns than the plan's: the table has changed since the start. As many as the database hands out lists,

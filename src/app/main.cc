@@ -24,7 +24,7 @@ int run(const Command& command) {
     std::fputs(config.error().text().c_str(), stderr);
     return exit_configuration;
   }
-  const auto plan = prepare(*config);
+  const auto plan = prepare(*config, command.action == Command::Action::serve);
   if (!plan) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;

@@ -22,12 +22,14 @@ struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
   std::uint32_t cores = 0;
   ByteSize header_limit = 16_KiB;
+  Located<ByteSize> target_limit = {8_KiB};
+  std::uint32_t field_limit = 128;
   ByteSize body_limit = 1_MiB;
   Duration header_timeout = 10s;
   Duration body_timeout = 10s;
   Duration idle_timeout = 60s;
   Duration write_timeout = 30s;
-  std::uint32_t connections = 16384;
+  Located<std::uint32_t> connections = {16384};
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
@@ -35,13 +37,17 @@ struct ServerOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &ServerOptions::listen,
-            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock`.",
+            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock` "
+            "(a relative path is from the folder of the configuration file).",
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
-    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it, as beyond 128 fields. A target of more than 8 KiB is "
-            "414.",
-            {.min = 1_KiB, .max = 1_MiB});
+    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
+            {.min = 1_KiB, .max = 63_KiB});
+    v.field("target_limit", &ServerOptions::target_limit,
+            "The longest target (path and query) of a request: 414 beyond it.", {.min = 64_B, .max = 63_KiB});
+    v.field("field_limit", &ServerOptions::field_limit, "The fields of a request's header: 431 beyond it.",
+            {.min = 8, .max = 1000});
     v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});

@@ -13,19 +13,24 @@ namespace {
 
 http::ServerOptions server_options(const ServerOptions& options) {
   return {.header_limit = options.header_limit,
+          .target_limit = options.target_limit.value,
+          .field_limit = options.field_limit,
           .body_limit = options.body_limit,
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
-          .connections = options.connections,
+          .connections = options.connections.value,
           .server_name = options.server_header};
 }
 
 }  // namespace
 
-Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads)
-    : core_(core), plan_(std::move(plan)), server_(core.reactor(), router_, server_options(plan_->options.server), this) {
+Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+                 std::span<const std::unique_ptr<TroubleLog>> troubles)
+    : core_(core),
+      plan_(std::move(plan)),
+      server_(core.reactor(), router_, server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads);
@@ -42,7 +47,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     add(endpoint.pattern,
-        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor()), true);
+        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor(),
+                                        troubles[endpoint.database].get()),
+        true);
   }
   for (const Plan::Files& files : plan_->files) {
     add(files.pattern, std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor()), false);
@@ -65,6 +72,12 @@ void Service::drain(Duration grace) {
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
     self.core_.stop();
   }(*this, core_.reactor().now() + grace));
+}
+
+Service::Snapshot Service::snapshot() const {
+  Snapshot result{requests_, server_.counters(), {}};
+  for (const auto& database : databases_) result.databases.push_back(database->readings());
+  return result;
 }
 
 core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {

@@ -2,12 +2,14 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "app/access_log.h"
 #include "app/metrics.h"
 #include "app/prepare.h"
+#include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "http/router.h"
@@ -20,7 +22,9 @@ namespace sluice::app {
 class Service final : http::Observer {
  public:
   // Throws what cannot be opened.
-  Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads);
+  // `troubles`: one for each database, shared by all cores.
+  Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+          std::span<const std::unique_ptr<TroubleLog>> troubles);
   ~Service() override;
 
   // Throws std::system_error where the address cannot be bound.
@@ -36,9 +40,10 @@ class Service final : http::Observer {
   // What the core has counted; a value that may cross to another core.
   struct Snapshot {
     RequestMetrics requests;
-    http::Server::Counters connections;
+    http::Server::Counters server;
+    std::vector<std::vector<sql::Reading>> databases;  // by database
   };
-  [[nodiscard]] Snapshot snapshot() const { return {requests_, server_.counters()}; }
+  [[nodiscard]] Snapshot snapshot() const;
 
  private:
   void completed(const http::Completion& completion) override;

@@ -18,6 +18,7 @@
 namespace sluice::http {
 
 enum class Method : std::uint8_t { get, head, post, put, delete_, patch, options, connect, trace, other };
+inline constexpr std::size_t method_count = 10;
 enum class Version : std::uint8_t { http10, http11, http2 };
 
 [[nodiscard]] Method parse_method(std::string_view text);

@@ -110,7 +110,8 @@ void Server::drain() {
 
 std::unique_ptr<h1::Workspace> Server::take_workspace() {
   if (spare_workspaces_.empty()) {
-    return std::make_unique<h1::Workspace>(h1::RequestLimits{.head_size = options_.header_limit});
+    return std::make_unique<h1::Workspace>(h1::RequestLimits{
+        .head_size = options_.header_limit, .target_size = options_.target_limit, .field_count = options_.field_limit});
   }
   auto workspace = std::move(spare_workspaces_.back());
   spare_workspaces_.pop_back();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,6 +29,7 @@ class Handler {
 // Told of every answered request, for logs and metrics.
 struct Completion {
   const Request* request = nullptr;  // null: what came was no request (400, 408, 431 ...)
+  Method method = Method::other;     // of such a thing too, as far as it came
   std::string_view peer;
   int status = 0;
   std::uint64_t body_bytes = 0;  // sent, without framing
@@ -43,6 +45,8 @@ class Observer {
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
   std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
+  std::size_t target_limit = 8 * 1024;       // bytes of the request's target: 414
+  std::size_t field_limit = 128;             // fields of a request: 431
   std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
   Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
   Duration body_timeout = 10s;               // between two pieces of a body: 408
@@ -73,6 +77,7 @@ class Server {
       std::uint64_t timed_out = 0;
       std::uint64_t plain_http = 0;  // what came instead of a handshake
     } tls;
+    std::array<std::uint32_t, method_count> active{};  // gauge, by Method: requests whose answer is waited for or sent
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);

@@ -73,6 +73,16 @@ struct QueryOptions {
   Instant deadline = never;
 };
 
+// A number for the operators, named as Prometheus and OpenTelemetry would. The texts are static.
+struct Reading {
+  enum class Kind : std::uint8_t { counter, gauge };
+  std::string_view name;
+  std::string_view labels;  // as in `db_client_connection_state="idle"`; mostly empty
+  std::string_view help;
+  Kind kind{};
+  std::uint64_t value = 0;
+};
+
 // One core's access to a database: connections, caches, limits. Used on that core only.
 class Database {
  public:
@@ -87,6 +97,8 @@ class Database {
                                                                            const QueryOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
+  // What this core has counted: the same names and labels in the same order at every call and on every core.
+  [[nodiscard]] virtual std::vector<Reading> readings() { return {}; }
 };
 
 }  // namespace sluice::sql

@@ -334,6 +334,24 @@ def test_the_header_limit_is_431(sluice, config):
     refused(server, GOOD + "".join(f"X-{i}: a\r\n" for i in range(1000)) + "\r\n", 431)
 
 
+def test_the_target_limit_is_414(sluice, config):
+    server = sluice(config, server='target_limit = "100B"')
+    with server.connect() as connection:
+        assert connection.get("/" + "a" * 99).status == 404
+        assert connection.get("/?" + "a" * 98).status == 404
+    refused(server, f"GET /{'a' * 100} HTTP/1.1\r\nHost: test\r\n\r\n", 414)
+    generous = sluice(config, server='target_limit = "20KiB"\nheader_limit = "24KiB"')
+    assert generous.get("/" + "a" * 20_000).status == 404
+
+
+def test_the_field_limit_is_431(sluice, config):
+    for limit in (8, 500):
+        server = sluice(config, server=f"field_limit = {limit}")
+        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is one
+        assert server.get("/hello.txt", *fields).status == 200
+        refused(server, GOOD + "".join(f"{field}\r\n" for field in [*fields, "Y: a"]) + "\r\n", 431)
+
+
 def test_a_header_without_end_is_431(server):
     with server.connect() as connection:
         connection.send(GOOD)

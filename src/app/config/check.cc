@@ -23,6 +23,7 @@ class Checker {
     for (const auto& listen : options_.server.listen) check_listen(listen);
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen);
     check_field_value(options_.server.server_header);
+    check_limits(options_.server);
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
@@ -51,6 +52,13 @@ class Checker {
     }
   }
 
+  void check_limits(const ServerOptions& server) {
+    if (server.target_limit.position.line != 0 && server.target_limit.value > server.header_limit) {
+      complain(server.target_limit.position, "a target of that length does not fit into header_limit",
+               fmt::format("header_limit is {}", format_size(server.header_limit)));
+    }
+  }
+
   void check_field_value(const Located<std::string>& field) {
     std::uint32_t character = 1;
     for (char byte : field.value) {
@@ -69,6 +77,11 @@ class Checker {
   void check_database(const sql::DatabaseOptions& database) {
     const sql::DatabaseOptions defaults;
     if (!database.is_sqlite()) {
+      if (!database.prepared.value && database.pipeline.position.line != 0) {
+        complain(database.pipeline.position,
+                 "\"pipeline\" needs prepared statements: without, each request has a connection for itself",
+                 "remove \"pipeline\" or \"prepared = false\"");
+      }
       if (database.batch.value > 1 && !database.prepared.value) {
         complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
       }
@@ -79,6 +92,9 @@ class Checker {
     }
     if (database.prepared.value != defaults.prepared.value) {
       complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
+    }
+    if (database.start_timeout.position.line != 0) {
+      complain(database.start_timeout.position, "\"start_timeout\" is for PostgreSQL, and this database is SQLite");
     }
     if (database.pipeline.value != defaults.pipeline.value) {
       complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
@@ -202,6 +218,9 @@ class Checker {
       complain(files.path.position, "the path of files has no parameters", "everything below it is served");
     } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern), files.path.position); !is_new) {
       complain(files.path.position, "other files have the same path", again(other->second));
+    } else if (auto everything = endpoints_.find((path == "/" ? "" : shape_of(*pattern)) + "/{...}");
+               everything != endpoints_.end()) {
+      complain(files.path.position, "an endpoint takes every path below this one", again(everything->second));
     }
   }
 

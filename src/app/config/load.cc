@@ -13,6 +13,7 @@
 
 #include "app/config/check.h"
 #include "app/config/reader.h"
+#include "core/address.h"
 
 namespace sluice::app::config {
 namespace {
@@ -45,7 +46,19 @@ void resolve_database(std::string& url, const std::filesystem::path& folder) {
   url = std::string(scheme) + from_folder(folder, rest);
 }
 
+void resolve_listen(Located<std::string>& listen, const std::filesystem::path& folder,
+                    std::vector<Diagnostic>& errors) {
+  constexpr std::string_view scheme = "unix:";
+  if (!listen.value.starts_with(scheme) || listen.value.size() == scheme.size()) return;
+  listen.value = std::string(scheme) + from_folder(folder, std::string_view(listen.value).substr(scheme.size()));
+  if (core::Address::parse(listen.value)) return;
+  errors.push_back({listen.position, "the path of a unix socket has at most 107 bytes",
+                    fmt::format("it would be {}", listen.value.substr(scheme.size()))});
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
+  for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
+  resolve_listen(options.admin.listen, folder, errors);
   for (auto& database : options.databases) {
     if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
   }

@@ -49,6 +49,8 @@ TEST(Load, EveryKey) {
 listen = ["127.0.0.1:1", "unix:/run/a.sock"]
 cores = 2
 header_limit = "32KiB"
+target_limit = "9KiB"
+field_limit = 200
 body_limit = 1000
 header_timeout = "1s"
 body_timeout = "2s"
@@ -65,7 +67,8 @@ url = "postgres://me@host/db"
 pool = 3
 wait = "100ms"
 statement_timeout = "1m"
-prepared = false
+start_timeout = "7s"
+prepared = true
 pipeline = 2
 [database.other]
 url = "sqlite:a.db"
@@ -89,12 +92,14 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
   EXPECT_EQ(options.server.cores, 2u);
   EXPECT_EQ(options.server.header_limit, 32_KiB);
+  EXPECT_EQ(options.server.target_limit.value, 9_KiB);
+  EXPECT_EQ(options.server.field_limit, 200u);
   EXPECT_EQ(options.server.body_limit, 1000_B);
   EXPECT_EQ(options.server.header_timeout, 1s);
   EXPECT_EQ(options.server.body_timeout, 2s);
   EXPECT_EQ(options.server.idle_timeout, 3s);
   EXPECT_EQ(options.server.write_timeout, 4s);
-  EXPECT_EQ(options.server.connections, 5u);
+  EXPECT_EQ(options.server.connections.value, 5u);
   EXPECT_EQ(options.server.grace, 0s);
   EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
   EXPECT_EQ(options.server.server_header.value, "");
@@ -102,14 +107,15 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{17, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{19, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{18, 7}));
+  EXPECT_EQ(database.url.position, (Position{20, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
-  EXPECT_FALSE(database.prepared.value);
+  EXPECT_TRUE(database.prepared.value);
+  EXPECT_EQ(database.start_timeout.value, 7s);
   EXPECT_EQ(database.pipeline.value, 2u);
   EXPECT_EQ(database.batch.value, 1u);
   EXPECT_FALSE(database.is_sqlite());
@@ -117,11 +123,11 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{26, 1}));
+  EXPECT_EQ(endpoint.position, (Position{29, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{30, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{33, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -264,7 +270,11 @@ TEST(Errors, Bounds) {
   EXPECT_EQ(server("connections = 0"), "2:15 server.connections must be at least 1\n");
   EXPECT_EQ(server("connections = 9223372036854775807"), "2:15 server.connections must be at most 10000000\n");
   EXPECT_EQ(server("header_limit = \"1B\""), "2:16 server.header_limit must be at least 1KiB\n");
-  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 1MiB\n");
+  EXPECT_EQ(server("header_limit = \"4KiB\"\ntarget_limit = \"4097B\""),
+            "3:16 a target of that length does not fit into header_limit | header_limit is 4KiB\n");
+  EXPECT_EQ(server("target_limit = \"63B\""), "2:16 server.target_limit must be at least 64B\n");
+  EXPECT_EQ(server("field_limit = 1001"), "2:15 server.field_limit must be at most 1000\n");
+  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 63KiB\n");
   EXPECT_EQ(server("body_limit = -1"), "2:14 server.body_limit must be at least 0\n");
   EXPECT_EQ(server("body_limit = 0"), "");
   EXPECT_EQ(server("header_timeout = \"0\""), "2:18 server.header_timeout must be at least 1ms\n");
@@ -326,6 +336,11 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nprepared = false\npipeline = 5\n"),
             "6:12 \"prepared\" is for PostgreSQL, and this database is SQLite\n"
             "7:12 \"pipeline\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nstart_timeout = \"1s\"\n"),
+            "6:17 \"start_timeout\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
+            "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
+            "remove \"pipeline\" or \"prepared = false\"\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nbatch = 2\n"),
             "6:9 \"batch\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),
@@ -355,6 +370,20 @@ TEST(Errors, Paths) {
                           "/{a:uuid}", "/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
     EXPECT_TRUE(path(bad).starts_with("2:8 not a path: ")) << bad << ": " << path(bad);
   }
+}
+
+TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
+  auto both = [](const std::string& endpoint, const std::string& files) {
+    return messages_of("[[endpoint]]\npath = \"" + endpoint +
+                       "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n[[files]]\npath = \"" + files +
+                       "\"\nroot = \".\"\n");
+  };
+  const std::string taken = "7:8 an endpoint takes every path below this one | it is in line 2 already\n";
+  EXPECT_EQ(both("/docs/{rest...}", "/docs/"), taken);
+  EXPECT_EQ(both("/{rest...}", "/"), taken);
+  EXPECT_EQ(both("/docs/{rest...}", "/"), "");
+  EXPECT_EQ(both("/docs", "/docs"), "");
+  EXPECT_EQ(both("/docs/{name}", "/docs"), "");
 }
 
 TEST(Errors, PathsThatMatchTheSame) {
@@ -474,7 +503,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, cores, header_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
+            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
             "write_timeout, connections, grace, access_log, server_header\n");
 }
 

@@ -21,57 +21,60 @@ bool has_no_body(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
-// Awaits a Task while the client is there. A client that is gone (reset), or that has ended its side and then waited in
-// vain for the grace period, ends the Task: what it was waiting for is cancelled.
-template <class T>
-class Connection::WhilePresent : core::Waiter {
+// Watches whether the client is there while something is done for it. A client that is gone (reset), or that has ended
+// its side and then waited in vain for the grace period, is told of once. It takes the stream's place for one reader,
+// so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
+class Connection::Presence : core::Waiter {
  public:
-  WhilePresent(Connection& connection, core::Task<T> task)
-      : Waiter(&WhilePresent::changed),
-        connection_(connection),
-        task_(std::move(task)),
-        inner_(std::move(task_).operator co_await()),
-        timer_(&WhilePresent::expired, *this) {}
-  ~WhilePresent() { unlink(); }
+  Presence(const Presence&) = delete;
 
-  bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
-    caller_ = caller;
-    core::Handle& handle = connection_.stream_.handle();
-    SLUICE_ASSERT(handle.reader == nullptr);
-    handle.reader = this;
-    linked_ = true;
-    if (handle.peer_ended) start_grace();
-    return inner_.await_suspend(caller);
-  }
-  // Nothing: the client has gone.
-  std::optional<T> await_resume() {
+  void step_aside() noexcept { unlink(); }
+  // Tells of nothing before the next turn: what it would cancel may be what calls this.
+  void step_back() noexcept { watch(); }
+
+ protected:
+  using Gone = void (*)(Presence& self) noexcept;
+  Presence(Connection& connection, Gone gone)
+      : Waiter(&Presence::changed), connection_(connection), gone_(gone), timer_(&Presence::expired, *this) {}
+  ~Presence() {
     unlink();
-    if (gone_) return std::nullopt;
-    return inner_.await_resume();
+    if (connection_.presence_ == this) connection_.presence_ = nullptr;
+  }
+  void begin() noexcept {
+    connection_.presence_ = this;
+    watch();
   }
 
  private:
   struct Grace : core::Timer {
-    Grace(Callback fire, WhilePresent& owner) : Timer(fire), owner(owner) {}
-    WhilePresent& owner;
+    Grace(Callback fire, Presence& owner) : Timer(fire), owner(owner) {}
+    Presence& owner;
   };
   static void changed(core::Waiter& waiter) noexcept {
-    auto& self = static_cast<WhilePresent&>(waiter);
+    auto& self = static_cast<Presence&>(waiter);
     const core::Handle& handle = self.connection_.stream_.handle();
-    if (handle.failed) return self.give_up();
-    if (handle.peer_ended && !self.timer_.armed()) self.start_grace();
+    if (handle.failed) return self.tell();
+    if (handle.peer_ended && !self.timer_.armed()) self.tell_after(self.connection_.server_.options_.half_close_grace);
   }
-  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.give_up(); }
-  void start_grace() {
+  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.tell(); }
+  void watch() noexcept {
+    core::Handle& handle = connection_.stream_.handle();
+    SLUICE_ASSERT(handle.reader == nullptr);
+    handle.reader = this;
+    linked_ = true;
+    if (handle.failed) {
+      tell_after(Duration{});
+    } else if (handle.peer_ended) {
+      tell_after(connection_.server_.options_.half_close_grace);
+    }
+  }
+  void tell_after(Duration grace) noexcept {
     core::Reactor& reactor = connection_.stream_.reactor();
-    reactor.timers().schedule(timer_, reactor.now() + connection_.server_.options_.half_close_grace);
+    reactor.timers().schedule(timer_, reactor.now() + grace);
   }
-  void give_up() noexcept {
+  void tell() noexcept {
     unlink();
-    gone_ = true;
-    task_ = {};
-    caller_.resume();
+    gone_(*this);
   }
   void unlink() noexcept {
     if (!linked_) return;
@@ -81,12 +84,58 @@ class Connection::WhilePresent : core::Waiter {
   }
 
   Connection& connection_;
+  const Gone gone_;
+  Grace timer_;
+  bool linked_ = false;
+};
+
+// Awaits a Task while the client is there. Its leaving ends the Task: what that was waiting for is cancelled.
+template <class T>
+class Connection::WhilePresent : Presence {
+ public:
+  WhilePresent(Connection& connection, core::Task<T> task)
+      : Presence(connection, &WhilePresent::give_up),
+        task_(std::move(task)),
+        inner_(std::move(task_).operator co_await()) {}
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    begin();
+    return inner_.await_suspend(caller);
+  }
+  // Nothing: the client has gone.
+  std::optional<T> await_resume() {
+    step_aside();
+    if (gone_) return std::nullopt;
+    return inner_.await_resume();
+  }
+
+ private:
+  static void give_up(Presence& presence) noexcept {
+    auto& self = static_cast<WhilePresent&>(presence);
+    self.gone_ = true;
+    self.task_ = {};
+    self.caller_.resume();
+  }
+
   core::Task<T> task_;
   decltype(std::declval<core::Task<T>>().operator co_await()) inner_;
-  Grace timer_;
   std::coroutine_handle<> caller_;
-  bool linked_ = false;
   bool gone_ = false;
+};
+
+// Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
+class Connection::Active {
+ public:
+  Active(Server& server, Method method) : count_(server.counters_.active[static_cast<std::size_t>(method)]) {
+    ++count_;
+  }
+  Active(const Active&) = delete;
+  ~Active() { --count_; }
+
+ private:
+  std::uint32_t& count_;
 };
 
 // The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
@@ -94,7 +143,9 @@ class Connection::WhilePresent : core::Waiter {
 class Connection::RequestBody final : public BodyReader {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
-      : connection_(connection), left_(framing.length), chunked_(framing.kind == BodyFraming::Kind::chunked),
+      : connection_(connection),
+        left_(framing.length),
+        chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue) {}
 
   core::Task<Result<std::string_view>> read() override {
@@ -126,9 +177,11 @@ class Connection::RequestBody final : public BodyReader {
         connection_.work_->output.append(continue_response);
         if (!co_await connection_.flush()) co_return refuse(400);
       }
-      const Instant deadline =
-          connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      const Instant deadline = connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      Presence* const presence = connection_.presence_;
+      if (presence != nullptr) presence->step_aside();
       auto got = co_await connection_.stream_.read(body, read_bytes, deadline);
+      if (presence != nullptr) presence->step_back();
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
     }
@@ -258,9 +311,11 @@ core::Task<void> Connection::run() {
         Response& response = answer.get();
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
+          const Active active(server_, request.method);
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
         }
       } else {
+        const Active active(server_, request.method);
         // Answers of requests that came before this one have waited long enough.
         if (!work_->output.empty() && !co_await flush()) co_return;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
@@ -457,34 +512,46 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
 core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
   const BodyFraming framing = work_->parser.body();
   if (framing.kind == BodyFraming::Kind::length && framing.length > server_.options_.body_limit) {
-    co_await refuse(413, "The request's body is longer than the server takes.");
+    co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
   }
   // What follows the head moves to the body's own buffer: it grows and shrinks while the head's views stay.
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
+  const Active active(server_, work_->parser.method());
   RequestBody body(*this, framing, work_->parser.expects_continue());
   Request& request = work_->parser.request();
   request.body = &body;
   if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
 
-  Response response = co_await server_.handler_.handle(request);
+  core::Async<Response> answer = server_.handler_.handle(request);
+  Response response;
+  if (answer.ready()) {
+    response = answer.take();
+  } else {
+    auto waited = co_await WhilePresent<Response>(*this, answer.take_task());
+    if (!waited) {
+      report(&request, 499, 0, true);
+      co_return Sent::no;
+    }
+    response = std::move(*waited);
+  }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
-  bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() &&
-              body.left_at_least() <= most_dropped;
+  bool keep =
+      work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
   for (std::uint64_t dropped = 0; keep && !body.done();) {
     auto piece = co_await body.read();
     dropped += piece ? piece->size() : 0;
     keep = piece && dropped <= most_dropped;
   }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   body.finish();
@@ -502,13 +569,13 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   co_return Sent::yes;
 }
 
-core::Task<void> Connection::refuse(int status, std::string_view detail) {
+core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
   work_->output.append(body.view());
-  report(nullptr, status, body.size(), false);
+  report(request, status, body.size(), false);
   if (co_await flush()) co_await linger();
 }
 
@@ -529,6 +596,7 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
   if (server_.observer_ == nullptr) return;
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,
+                                .method = work_->parser.method(),
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,

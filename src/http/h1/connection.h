@@ -45,7 +45,9 @@ class Connection : public core::SlabAllocated {
 
  private:
   friend class http::Server;
+  class Active;
   class RequestBody;
+  class Presence;
   template <class T>
   class WhilePresent;
 
@@ -62,7 +64,8 @@ class Connection : public core::SlabAllocated {
   core::Task<Sent> send(Response response, bool head_only, bool keep);
   core::Task<Sent> send_stream(Response response, bool keep);
   core::Task<Sent> answer_with_body(const Parsed& parsed);
-  core::Task<void> refuse(int status, std::string_view detail);
+  // `request`: what is refused, where its head was whole.
+  core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   core::Task<void> linger();
   [[nodiscard]] net::Stream::Write flush();
@@ -74,6 +77,7 @@ class Connection : public core::SlabAllocated {
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
+  Presence* presence_ = nullptr;       // while a handler or a stream is waited for
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
   bool overloaded_ = false;

@@ -259,7 +259,8 @@ std::string_view describe(Reason reason) {
   return {};
 }
 
-RequestParser::RequestParser(const RequestLimits& limits) : limits_(limits) {
+RequestParser::RequestParser(const RequestLimits& limits)
+    : limits_(limits), lines_(limits.field_count), fields_(limits.field_count) {
   limits_.head_size = std::min<std::size_t>(limits_.head_size, 65535);
 }
 
@@ -395,7 +396,7 @@ Parsed RequestParser::parse(std::string_view received) {
         if (end - p < 2) return pause(Phase::line, offset(p), line, at_limit);
         return refuse(Reason::bare_cr);
       }
-      if (line == lines_.data() + max_fields) return refuse(Reason::too_many_fields);
+      if (line == lines_.data() + lines_.size()) return refuse(Reason::too_many_fields);
       name = p;
       line->name.begin = offset(p);
       goto in_name;

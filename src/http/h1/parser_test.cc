@@ -602,6 +602,24 @@ TEST(Limits, FieldCount) {
   for (int i = 0; i < 127; ++i) fields += "a: b\r\n";
   EXPECT_EQ(accepted(with(fields)).fields.size(), 128u);
   refused(with(fields + "a: b\r\n"), Reason::too_many_fields, 431);
+  EXPECT_EQ(parse(with("a: b\r\n"), {.field_count = 2}).parsed.state, Parsed::State::done);
+  EXPECT_EQ(parse(with("a: b\r\na: b\r\n"), {.field_count = 2}).parsed.reason, Reason::too_many_fields);
+  const Outcome many = parse(with(fields + fields), {.field_count = 255});
+  EXPECT_EQ(many.parsed.state, Parsed::State::done);
+  EXPECT_EQ(many.fields.size(), 255u);
+}
+
+TEST(RequestParser, TheMethodIsKnownAsSoonAsItHasCome) {
+  RequestParser parser;
+  EXPECT_EQ(parser.method(), Method::other);
+  (void)parser.parse("POS");
+  EXPECT_EQ(parser.method(), Method::other);
+  (void)parser.parse("POST /");
+  EXPECT_EQ(parser.method(), Method::post);
+  EXPECT_EQ(parser.parse("POST / HTTP/1.1\n").reason, Reason::bare_lf);
+  EXPECT_EQ(parser.method(), Method::post);
+  parser.reset();
+  EXPECT_EQ(parser.method(), Method::other);
 }
 
 TEST(RequestParser, EveryRefusalHasAStatusAndASentence) {

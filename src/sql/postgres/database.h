@@ -28,6 +28,7 @@ class Database final : public sql::Database {
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+  [[nodiscard]] std::vector<Reading> readings() override;
 
   [[nodiscard]] const Counters& counters() { return pool_.counters(); }
   [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }

@@ -38,6 +38,11 @@ std::size_t Pool::open_connections() const {
   }));
 }
 
+std::size_t Pool::idle_connections() const {
+  return static_cast<std::size_t>(
+      std::count_if(connections_.begin(), connections_.end(), [](const auto& one) { return one->idle(); }));
+}
+
 bool Pool::server_is_away() const { return failures_ >= failures_until_away && open_connections() == 0; }
 
 Error Pool::unavailable() const {

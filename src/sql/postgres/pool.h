@@ -42,6 +42,8 @@ class Pool {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] std::size_t open_connections() const;
+  [[nodiscard]] std::size_t idle_connections() const;
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
   // Gives the query a connection, or puts it in the queue, or fails it.
   void admit(Query& query);
