@@ -13,9 +13,15 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
   const auto certificates = options.all_certificates();
   for (const CertificateOptions& one : certificates) wanted.certificates.push_back({one.cert, one.key});
   switch (options.client_auth.value) {
-    case ClientAuth::off: wanted.client_certificate = net::tls::ClientCertificate::off; break;
-    case ClientAuth::optional: wanted.client_certificate = net::tls::ClientCertificate::optional; break;
-    case ClientAuth::require: wanted.client_certificate = net::tls::ClientCertificate::require; break;
+    case ClientAuth::off:
+      wanted.client_certificate = net::tls::ClientCertificate::off;
+      break;
+    case ClientAuth::optional:
+      wanted.client_certificate = net::tls::ClientCertificate::optional;
+      break;
+    case ClientAuth::require:
+      wanted.client_certificate = net::tls::ClientCertificate::require;
+      break;
   }
   wanted.client_ca = options.client_ca;
   wanted.tls12 = options.min_version == TlsVersion::tls12;
@@ -76,7 +82,7 @@ bool Certificates::tend(Instant now) {
 std::vector<Certificates::Stamp> Certificates::look() const {
   std::vector<Stamp> stamps;
   const auto add = [&](const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     Stamp stamp;
     if (::stat(path.c_str(), &status) == 0) {
       stamp = {status.st_dev, status.st_ino, status.st_size,

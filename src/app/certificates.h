@@ -1,12 +1,12 @@
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <expected>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "app/tls_options.h"
 #include "base/declare.h"
@@ -25,8 +25,8 @@ struct CertificateProblem {
 [[nodiscard]] std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
     const TlsOptions& options, std::vector<std::string>* warnings = nullptr);
 
-// The certificates and ticket keys that a running server uses, and their successors. It belongs to the thread that tends
-// it, and only reads files: whoever asks hands the results to the cores.
+// The certificates and ticket keys that a running server uses, and their successors. It belongs to the thread that
+// tends it, and only reads files: whoever asks hands the results to the cores.
 class Certificates {
  public:
   static constexpr Duration look_every = 5s;  // how often tend() should be called

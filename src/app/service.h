@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/access_log.h"
@@ -12,6 +14,7 @@
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "http/redirect.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -27,8 +30,17 @@ class Service final : http::Observer {
           std::span<const std::unique_ptr<TroubleLog>> troubles);
   ~Service() override;
 
-  // Throws std::system_error where the address cannot be bound.
-  void listen(const core::Address& address);
+  // For the connections from now on.
+  void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
+               std::shared_ptr<const net::tls::TicketKeys> tickets) {
+    server_.set_tls(std::move(context), std::move(tickets));
+  }
+  // Where requests without TLS are sent to, if they are.
+  void set_https_port(std::uint16_t port) {
+    if (redirect_) redirect_->set_port(port);
+  }
+  // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
+  void listen(const core::Address& address, bool secure);
 
   // Stops accepting, lets what runs finish for at most `grace`, then stops the core.
   void drain(Duration grace);
@@ -55,6 +67,7 @@ class Service final : http::Observer {
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
+  std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for
   http::Server server_;
   bool draining_ = false;
 };

@@ -41,7 +41,7 @@ struct TlsOptions {
   Located<ClientAuth> client_auth = {ClientAuth::off};
   Located<std::string> client_ca;
   Located<bool> redirect = {false};
-  std::uint16_t redirect_port = 0;
+  Located<std::uint16_t> redirect_port = {0};
   Duration hsts = 0s;
   Position position;
 
@@ -70,7 +70,8 @@ struct TlsOptions {
             "Requests without TLS are sent to the same place with it: 301 for GET and HEAD, 308 for the others.");
     v.field("redirect_port", &TlsOptions::redirect_port,
             "The port that they are sent to, where it is another one from outside. `0`: that of the first address with "
-            "TLS.");
+            "TLS.",
+            {.min = 0, .max = 65535});
     v.field("hsts", &TlsOptions::hsts,
             "How long browsers shall remember to come with TLS only (Strict-Transport-Security). `0s`: they are not "
             "told.",

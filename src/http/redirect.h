@@ -7,8 +7,8 @@
 
 namespace sluice::http {
 
-// Sends requests that have come without TLS to the same place with it: 301 for GET and HEAD, which every client follows,
-// and 308 for the others, which keep their method. What has come with TLS goes on to `next`.
+// Sends requests that have come without TLS to the same place with it: 301 for GET and HEAD, which every client
+// follows, and 308 for the others, which keep their method. What has come with TLS goes on to `next`.
 class HttpsRedirect final : public Handler {
  public:
   explicit HttpsRedirect(Handler& next) : next_(next) {}

@@ -30,6 +30,7 @@ class Handler {
 struct Completion {
   const Request* request = nullptr;  // null: what came was no request (400, 408, 431 ...)
   Method method = Method::other;     // of such a thing too, as far as it came
+  bool secure = false;               // it came over TLS
   std::string_view peer;
   int status = 0;
   std::uint64_t body_bytes = 0;  // sent, without framing
@@ -55,7 +56,7 @@ struct ServerOptions {
   Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;           // beyond it: 503 and closed
   std::string server_name = "sluice";        // the Server field; empty: none
-  std::string transport_security;            // Strict-Transport-Security of answers over TLS; empty: none
+  std::string transport_security = {};       // Strict-Transport-Security of answers over TLS; empty: none
 };
 
 namespace h1 {
@@ -76,8 +77,10 @@ class Server {
       std::uint64_t failed = 0;
       std::uint64_t timed_out = 0;
       std::uint64_t plain_http = 0;  // what came instead of a handshake
+      friend bool operator==(const Tls&, const Tls&) = default;
     } tls;
-    std::array<std::uint32_t, method_count> active{};  // gauge, by Method: requests whose answer is waited for or sent
+    // Gauge, by whether they came over TLS and by Method: requests whose answer is waited for or sent.
+    std::array<std::array<std::uint32_t, method_count>, 2> active{};
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);

@@ -151,21 +151,21 @@ core::Task<Result<void>> Stream::connect_tls(std::shared_ptr<const tls::ClientCo
   return shake_hands(deadline);
 }
 
+void Stream::give_up_handshake() noexcept {
+  if (handshake_ != nullptr && !tls_->has_received()) handshake_->cancel();
+}
+
 core::Task<Result<void>> Stream::shake_hands(Instant deadline) {
   for (;;) {
-    Result<void> waited;
-    switch (tls_->handshake()) {
-      case tls::Session::Step::done:
-        co_return Result<void>{};
-      case tls::Session::Step::want_read:
-        waited = co_await readable(deadline);
-        break;
-      case tls::Session::Step::want_write:
-        waited = co_await writable(deadline);
-        break;
-      case tls::Session::Step::failed:
-        co_return fail(tls_->failure() == tls::Failure::closed ? Errc::closed : Errc::malformed);
+    const tls::Session::Step step = tls_->handshake();
+    if (step == tls::Session::Step::done) co_return Result<void>{};
+    if (step == tls::Session::Step::failed) {
+      co_return fail(tls_->failure() == tls::Failure::closed ? Errc::closed : Errc::malformed);
     }
+    Wait wait(*this, step == tls::Session::Step::want_read ? Wait::Direction::read : Wait::Direction::write, deadline);
+    handshake_ = &wait;
+    const auto waited = co_await wait;
+    handshake_ = nullptr;
     if (!waited) co_return waited;
   }
 }

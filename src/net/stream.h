@@ -85,6 +85,8 @@ class Stream {
   // `host` must outlive the call only.
   [[nodiscard]] core::Task<Result<void>> connect_tls(std::shared_ptr<const tls::ClientContext> context,
                                                      const std::string& host, tls::CoreState& core, Instant deadline);
+  // Ends a handshake in which the peer has not said anything yet, with Errc::closed.
+  void give_up_handshake() noexcept;
   // Null: there is no TLS.
   [[nodiscard]] const tls::Session* tls() const { return tls_.get(); }
   // Plain bytes again: for an answer to who does not speak TLS.
@@ -114,6 +116,7 @@ class Stream {
   core::Reactor& reactor_;
   core::Handle handle_;
   std::unique_ptr<tls::Session> tls_;
+  Wait* handshake_ = nullptr;  // while one waits for the peer
   Deadline read_deadline_;
   Deadline write_deadline_;
 };

@@ -225,8 +225,8 @@ def test_sessions_are_resumed(secure, authority, tmp_path):
         run = openssl(*arguments, "-tls1_3", "-ign_eof", "-sess_out", session, *resume, input=get)
         assert expected in run.stdout and b"Hello, world." in run.stdout
     text = server.admin("/metrics")[1]
-    assert re.search(r'^http_server_tls_handshakes_total\{resumed="true"\} 7$', text, re.M), text
-    assert re.search(r'^http_server_tls_handshakes_total\{resumed="false"\} 2$', text, re.M), text
+    assert re.search(r'^sluice_tls_handshakes_total\{resumed="true"\} 7$', text, re.M), text
+    assert re.search(r'^sluice_tls_handshakes_total\{resumed="false"\} 2$', text, re.M), text
 
 
 def test_plain_http_on_the_tls_port_is_400(secure):
@@ -252,8 +252,8 @@ def test_garbage_harms_nobody(secure, authority):
                     pass
             with connect(server.port, authority) as connection:
                 try:
-                    connection.unwrap if False else None
-                    socket.socket.sendall(socket.socket(fileno=os.dup(connection.fileno())), garbage or b"\x17")
+                    with socket.socket(fileno=os.dup(connection.fileno())) as below:
+                        below.sendall(garbage or b"\x17")
                     read_to_end(connection)
                 except OSError:
                     pass
@@ -313,8 +313,8 @@ def test_a_client_that_says_goodbye_still_gets_its_answer(secure, authority):
 def test_redirect_and_hsts(both, authority):
     server = both('redirect = true\nhsts = "1d"')
     answer = server.get("/hello.txt?a=b")
-    assert answer.status == 301 and answer.fields["location"] == f"https://127.0.0.1:{server.tls_port}/hello.txt?a=b"
-    assert "strict-transport-security" not in answer.fields
+    assert answer.status == 301 and answer.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
+    assert answer.get("strict-transport-security") is None
     assert server.get("/hello.txt", method="POST").status == 308
     run = curl("--cacert", authority.ca, "-iL", f"http://127.0.0.1:{server.port}/hello.txt")
     assert run.stdout.endswith(b"Hello, world.\n")
@@ -436,7 +436,6 @@ def test_sigterm_finishes_what_runs(secure, authority):
         request(idle)
         read_answer(idle)
         request(busy, "/big.bin")
-        wait_for(lambda: busy.pending() or busy.recv(1, socket.MSG_PEEK) if False else True)
         first = busy.recv(1000)
         server.terminate()
         assert idle.recv(100) == b""

@@ -128,7 +128,8 @@ class Connection::WhilePresent : Presence {
 // Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
 class Connection::Active {
  public:
-  Active(Server& server, Method method) : count_(server.counters_.active[static_cast<std::size_t>(method)]) {
+  Active(Server& server, Method method, bool secure)
+      : count_(server.counters_.active[secure ? 1 : 0][static_cast<std::size_t>(method)]) {
     ++count_;
   }
   Active(const Active&) = delete;
@@ -227,7 +228,8 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
-  if (idle_ != nullptr) idle_->cancel();
+  if (idle_ != nullptr) return idle_->cancel();
+  stream_.give_up_handshake();
 }
 
 core::Task<void> Connection::run() {
@@ -273,7 +275,8 @@ core::Task<void> Connection::run() {
           (void)co_await reading;
         } else {
           if (server_.draining_) {
-            stream_.say_goodbye();
+            // The answer before may still fill the socket.
+            if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return;
           }
           work_->parser.reset();
@@ -288,8 +291,8 @@ core::Task<void> Connection::run() {
         co_await refuse(408, "The request's header did not arrive in time.");
       } else if (!work_->input.empty() && got) {
         co_await refuse(400, "The connection ended within the request's header.");
-      } else if (got) {
-        stream_.say_goodbye();
+      } else if (got && secure()) {
+        (void)co_await stream_.end(options.write_timeout);
       }
       co_return;
     }
@@ -311,11 +314,11 @@ core::Task<void> Connection::run() {
         Response& response = answer.get();
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
-          const Active active(server_, request.method);
+          const Active active(server_, request.method, request.secure);
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
         }
       } else {
-        const Active active(server_, request.method);
+        const Active active(server_, request.method, request.secure);
         // Answers of requests that came before this one have waited long enough.
         if (!work_->output.empty() && !co_await flush()) co_return;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
@@ -345,17 +348,6 @@ core::Task<void> Connection::run() {
 core::Task<bool> Connection::shake_hands() {
   Server::Counters::Tls& counters = server_.counters_.tls;
   const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
-  {
-    // Who has not said anything yet costs no session.
-    net::Stream::Wait wait = stream_.readable(deadline);
-    idle_ = &wait;
-    const auto waited = co_await wait;
-    idle_ = nullptr;
-    if (!waited) {
-      if (waited.error().code == Errc::timed_out) ++counters.timed_out;
-      co_return false;
-    }
-  }
   const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
   if (done) {
     ++counters.handshakes;
@@ -364,6 +356,8 @@ core::Task<bool> Connection::shake_hands() {
   }
   if (done.error().code == Errc::timed_out) {
     ++counters.timed_out;
+  } else if (!stream_.tls()->has_received()) {
+    // Somebody has knocked and left, or was sent away.
   } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
     ++counters.plain_http;
     stream_.drop_tls();
@@ -379,7 +373,7 @@ Request& Connection::present_request() {
   Request& request = work_->parser.request();
   request.body = nullptr;
   request.peer = peer_;
-  request.secure = stream_.tls() != nullptr;
+  request.secure = secure();
   request.extension = {};
   request.route = 0;
   return request;
@@ -406,7 +400,7 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields(stream_.tls() != nullptr)});
+                                  .common = server_.common_fields(secure())});
   return framing;
 }
 
@@ -519,7 +513,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
-  const Active active(server_, work_->parser.method());
+  const Active active(server_, work_->parser.method(), secure());
   RequestBody body(*this, framing, work_->parser.expects_continue());
   Request& request = work_->parser.request();
   request.body = &body;
@@ -597,6 +591,7 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,
                                 .method = work_->parser.method(),
+                                .secure = secure(),
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,

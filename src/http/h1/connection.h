@@ -53,6 +53,7 @@ class Connection : public core::SlabAllocated {
 
   enum class Sent : bool { no, yes };
 
+  [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
   // False: there is no connection.
   core::Task<bool> shake_hands();
 

@@ -44,7 +44,10 @@ struct Transport {
     BIO_clear_retry_flags(bio);
     if (session.handle_.may_read) {
       const core::Io io = session.reactor_.recv(session.handle_, into, static_cast<std::size_t>(size));
-      if (io.ok() && io.bytes != 0) return static_cast<int>(io.bytes);
+      if (io.ok() && io.bytes != 0) {
+        session.received_ = true;
+        return static_cast<int>(io.bytes);
+      }
       if (io.ok()) session.transport_ended_ = true;
       if (!io.ok() && !io.would_block()) session.transport_error_ = io.error;
     }

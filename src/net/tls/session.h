@@ -48,6 +48,7 @@ class Session : public core::SlabAllocated {
   enum class Step : std::uint8_t { done, want_read, want_write, failed };
   [[nodiscard]] Step handshake();
   [[nodiscard]] bool established() const { return established_; }
+  [[nodiscard]] bool has_received() const { return received_; }  // anything at all
 
   // Reading is worth an attempt although the handle may not say so.
   [[nodiscard]] bool has_more() const { return more_; }
@@ -95,6 +96,7 @@ class Session : public core::SlabAllocated {
   int transport_error_ = 0;       // the errno of a recv
   bool transport_ended_ = false;  // recv has given the end
   bool blocked_ = false;          // the socket had nothing, within this attempt
+  bool received_ = false;
   bool established_ = false;
   bool more_ = false;
   bool ended_ = false;  // close_notify was written
