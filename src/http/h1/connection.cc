@@ -262,7 +262,8 @@ core::Task<void> Connection::run() {
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {
         stream_.handle().may_read = true;
-        deadline_ = reactor.now();
+        // Who has only just shaken hands may still be sending it.
+        if (!waited) deadline_ = reactor.now();
       }
     }
 
@@ -478,9 +479,11 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
       // answers among it, it still gets.
       output.truncate(complete);
-      (void)co_await flush();
+      const bool flushed = (co_await flush()).has_value();
       if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
       report(&request, response.status, sent, true);
+      // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
+      if (flushed && chunked && secure()) co_await linger(Goodbye::no);
       co_return Sent::no;
     }
     sent += output.size() - before;
@@ -573,9 +576,13 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (co_await flush()) co_await linger();
 }
 
-core::Task<void> Connection::linger() {
+core::Task<void> Connection::linger(Goodbye goodbye) {
   core::Reactor& reactor = stream_.reactor();
-  if (!co_await stream_.end(server_.options_.write_timeout)) co_return;
+  if (goodbye == Goodbye::no) {
+    reactor.shutdown_write(stream_.handle());
+  } else if (!co_await stream_.end(server_.options_.write_timeout)) {
+    co_return;
+  }
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
   for (std::size_t dropped = 0; dropped < lingering_bytes;) {

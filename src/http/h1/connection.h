@@ -68,7 +68,8 @@ class Connection : public core::SlabAllocated {
   // `request`: what is refused, where its head was whole.
   core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
-  core::Task<void> linger();
+  enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
+  core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
