@@ -11,6 +11,16 @@
 namespace sluice::app {
 namespace {
 
+std::string transport_security(const TlsOptions& options) {
+  if (options.hsts <= 0s) return {};
+  return "max-age=" + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.hsts).count());
+}
+
+std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::Handler& next) {
+  if (!options.tls || !options.tls->redirect.value) return std::nullopt;
+  return http::HttpsRedirect(next);
+}
+
 http::ServerOptions server_options(const ServerOptions& options) {
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
@@ -21,7 +31,8 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
           .connections = options.connections.value,
-          .server_name = options.server_header};
+          .server_name = options.server_header,
+          .transport_security = options.tls ? transport_security(*options.tls) : std::string()};
 }
 
 std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options,
@@ -37,7 +48,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     : core_(core),
       plan_(std::move(plan)),
       compression_(compression(plan_->options.compression, router_, core)),
-      server_(core.reactor(), compression_ ? static_cast<http::Handler&>(*compression_) : router_,
+      redirect_(redirect(plan_->options.server, first_handler())),
+      server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
               server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
@@ -76,8 +88,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
 
 Service::~Service() = default;
 
-void Service::listen(const core::Address& address) {
-  if (const auto bound = server_.listen(address); !bound) {
+void Service::listen(const core::Address& address, bool secure) {
+  if (const auto bound = server_.listen(address, secure); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
   }
 }
