@@ -33,15 +33,17 @@ namespace {
 
 // Tells a core to drain.
 struct DrainLetter : core::Letter {
-  DrainLetter(Service& service, Duration grace)
+  DrainLetter(Service& service, Duration grace, std::atomic<unsigned>& cores_left)
       : Letter([](core::Letter& letter) noexcept {
           auto& self = static_cast<DrainLetter&>(letter);
-          self.service.drain(self.grace);
+          self.service.drain(self.grace, self.cores_left);
         }),
         service(service),
-        grace(grace) {}
+        grace(grace),
+        cores_left(cores_left) {}
   Service& service;
   Duration grace;
+  std::atomic<unsigned>& cores_left;
 };
 
 // Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
@@ -252,10 +254,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
       if (cores.core(i).mailbox().post(*letter)) (void)letter.release();
     }
   });
+  std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace));
-    if (!cores.core(i).mailbox().post(*letters.back())) continue;  // that core has ended already
+    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace, cores_left));
+    if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
   }
   {
     const ForcedEnd forced(signals, socket_files);

@@ -94,14 +94,19 @@ void Service::listen(const core::Address& address, bool secure) {
   }
 }
 
-void Service::drain(Duration grace) {
+void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  core_.tasks().spawn([](Service& self, Instant deadline) -> core::Task<void> {
+  core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
+    --left;
+    // The admin listener is the first core's: it answers until nobody serves any more.
+    while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
+      co_await core::Sleep(reactor, reactor.now() + 5ms);
+    }
     self.core_.stop();
-  }(*this, core_.reactor().now() + grace));
+  }(*this, core_.reactor().now() + grace, cores_left));
 }
 
 Service::Snapshot Service::snapshot() const {

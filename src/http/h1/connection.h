@@ -55,6 +55,7 @@ class Connection : public core::SlabAllocated {
   class Tunnel;
   template <class T>
   class WhilePresent;
+  struct Cut;
 
   enum class Sent : bool { no, yes };
 
