@@ -28,8 +28,8 @@ def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, scri
     return result
 
 
-def measure(program, target, connections=100, seconds=3, core=1):
-    """wrk with one thread against the program: its run, CPU microseconds and, where counted, instructions a request."""
+def measure(program, target, connections=100, seconds=3, core=1, threads=1):
+    """wrk against the program: its run, CPU microseconds and, where counted, instructions a request."""
     global _counters
     if _counters is None:
         _counters = counters_work()
@@ -39,7 +39,7 @@ def measure(program, target, connections=100, seconds=3, core=1):
             counting = subprocess.Popen(["perf", "stat", "-x,", "-e", "instructions:u,instructions:k", "-o", output.name,
                                          "-p", ",".join(map(str, program.pids)), "sleep", str(seconds + 60)])
         before = program.cpu_seconds()
-        result = wrk(program.port, target, connections, seconds, core=core)
+        result = wrk(program.port, target, connections, seconds, threads, core)
         spent = program.cpu_seconds() - before
         if counting:
             counting.send_signal(2)  # perf writes its counts when it is interrupted

@@ -18,32 +18,34 @@ def floor(_):
     return Program("floor", [BUILD / "bench/floor_epoll", port, BODY], port, core=0)
 
 
-def nginx(where):
+def nginx(where, workers=1, core=0):
     port = free_port()
-    file = where / "nginx.conf"
+    file = where / f"nginx-{port}.conf"
     user = "user root;\n" if os.geteuid() == 0 else ""
-    file.write_text(f'''{user}daemon off; worker_processes 1; pid {where}/nginx.pid; error_log {where}/nginx.log;
+    file.write_text(f'''{user}daemon off; worker_processes {workers}; worker_rlimit_nofile 40000; pid {where}/nginx-{port}.pid;
+error_log {where}/nginx.log;
 events {{ worker_connections 20000; }}
 http {{
   access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; open_file_cache max=1000;
   types {{ text/html html; }}
   client_body_temp_path {where}/t1; proxy_temp_path {where}/t2; fastcgi_temp_path {where}/t3;
   uwsgi_temp_path {where}/t4; scgi_temp_path {where}/t5;
-  server {{ listen 127.0.0.1:{port}; root {where}/site; }}
+  server {{ listen 127.0.0.1:{port} reuseport backlog=4096; root {where}/site; }}
 }}
 ''')
-    return Program("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], port, core=0)
+    return Program("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], port, core=core)
 
 
-def h2o(where):
+def h2o(where, workers=1, core=0):
     port = free_port()
-    file = where / "h2o.conf"
+    file = where / f"h2o-{port}.conf"
     user = "user: root\n" if os.geteuid() == 0 else ""
-    file.write_text(f'''{user}num-threads: 1
+    file.write_text(f'''{user}num-threads: {workers}
+max-connections: 20000
 listen: {{host: 127.0.0.1, port: {port}}}
 hosts: {{default: {{paths: {{"/": {{file.dir: {where}/site}}}}}}}}
 ''')
-    return Program("h2o", ["h2o", "-c", file], port, core=0)
+    return Program("h2o", ["h2o", "-c", file], port, core=core)
 
 
 def ours(where):
@@ -105,4 +107,5 @@ def main():
              not_2xx=run["not_2xx"], socket_errors=run["socket_errors"])
 
 
-main()
+if __name__ == "__main__":
+    main()

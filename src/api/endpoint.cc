@@ -1,38 +1,37 @@
 #include "api/endpoint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "api/query_string.h"
 #include "base/log.h"
 #include "http/accept.h"
+#include "sql/parameters.h"
 
 namespace sluice::api {
 namespace {
 
 constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
 
-bool fits(sql::ParameterType type, std::string_view text) {
-  switch (type) {
-    case sql::ParameterType::text: return true;
-    case sql::ParameterType::boolean: {
-      constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
-      return std::ranges::find(words, text) != words.end();
-    }
-    case sql::ParameterType::integer: {
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc{} && end == text.data() + text.size();
-    }
-    case sql::ParameterType::real: {
-      double value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return error == std::errc{} && end == text.data() + text.size();
-    }
-  }
-  return false;
-}
+// What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
+struct Variant {
+  sql::Format format;
+  sql::Header header;
+  std::string_view type;
+  std::string_view subtype;
+  std::span<const http::Field> parameters;
+};
+constexpr std::array<http::Field, 2> with_header{{{"charset", "utf-8"}, {"header", "present"}}};
+constexpr std::array<http::Field, 2> without_header{{{"charset", "utf-8"}, {"header", "absent"}}};
+constexpr auto no_header_line = std::span(with_header).first(1);
+constexpr std::array<Variant, 6> variants{{
+    {sql::Format::json, sql::Header::present, "application", "json", no_header_line},
+    {sql::Format::csv, sql::Header::present, "text", "csv", with_header},
+    {sql::Format::ndjson, sql::Header::present, "application", "x-ndjson", no_header_line},
+    {sql::Format::csj, sql::Header::present, "application", "csj", with_header},
+    {sql::Format::csv, sql::Header::absent, "text", "csv", without_header},
+    {sql::Format::csj, sql::Header::absent, "application", "csj", without_header},
+}};
 
 std::string_view name_of(sql::ParameterType type) {
   switch (type) {
@@ -103,20 +102,19 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
 // Rows that follow the first block, pulled as the client takes them.
 class Endpoint::RowsBody final : public http::BodySource {
  public:
-  RowsBody(std::shared_ptr<const EndpointPlan> plan, sql::Format format, Cursor cursor)
-      : plan_(std::move(plan)),
-        encoder_(*plan_->layouts[static_cast<std::size_t>(format)]),
-        cursor_(std::move(cursor)) {}
+  // `layout` is the endpoint's or its plan's: like the database that the cursor is of, they outlive the connections.
+  RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor)
+      : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)) {}
 
   // Before the answer goes out, while the block's views are valid.
-  void take_first(const sql::Block& block) {
-    encoder_.begin(ready_);
+  void take_first(const sql::Block& block, sql::Header header) {
+    encoder_.begin(ready_, header);
     encoder_.rows(block, ready_);
     finish_if(block.last, ready_);
   }
 
   core::Async<Result<Progress>> pull(Buffer& out) override {
-    if (!ready_.empty()) {
+    if (!ready_.empty() || last_) {  // all of it may be nothing
       out.append(ready_.view());
       ready_.release();
       return Result<Progress>(last_ ? Progress::done : Progress::more);
@@ -171,15 +169,13 @@ std::optional<Endpoint::Wish> Endpoint::wish_of(const http::Request& request) co
   const std::string_view accept = request.field("accept");
   if (accept.empty() || accept == "*/*") return wish;
   std::uint16_t best = 0;
-  for (const sql::Format format : formats) {
-    const std::string_view media = sql::media_type(format);
-    const std::string_view essence = media.substr(0, media.find(';'));
-    const auto slash = essence.find('/');
-    const auto quality = http::quality_of(request.fields, essence.substr(0, slash), essence.substr(slash + 1));
-    if (quality > best) {
-      best = quality;
-      wish.format = format;
-    }
+  for (const Variant& variant : variants) {
+    const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
+    if (quality <= best) continue;
+    best = quality;
+    wish.format = variant.format;
+    wish.header = variant.header;
+    if (best == 1000) break;
   }
   if (best == 0) return std::nullopt;
   return wish;
@@ -201,7 +197,10 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
     if (source.from == EndpointPlan::Source::From::path) {
       text = request.path_values[source.path_index];
     } else {
-      text = query.find(source.name);
+      if (const auto value = query.find(source.name)) {
+        if (value->broken) return bad_parameter(source.name, "has a percent escape that is none");
+        text = value->text;
+      }
       // What a form sends for a field that was left empty is no number.
       if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
     }
@@ -209,7 +208,7 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
       if (source.required) return bad_parameter(source.name, "is missing");
       if (source.default_text) text = *source.default_text;
     }
-    if (text && source.checked && !fits(source.type, *text)) {
+    if (text && source.checked && !sql::fits(source.type, *text)) {
       return bad_parameter(source.name, std::string("must be ") + std::string(name_of(source.type)));
     }
     if (text && text->contains('\0')) return bad_parameter(source.name, "holds a NUL character");
@@ -267,43 +266,60 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
 
 http::Response Endpoint::head_of_answer(const Wish& wish) const {
   http::Response response;
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format));
+  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
+  if (trouble_ != nullptr) trouble_->got_through();
   return response;
 }
 
-http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) const {
+const sql::Layout& Endpoint::layout_of(const Wish& wish, std::span<const sql::Column> columns) {
+  if (columns.data() != plan_->statement.columns.data()) [[unlikely]] return layout_of_changed(wish, columns);
+  return *plan_->layouts[static_cast<std::size_t>(wish.format)];
+}
+
+const sql::Layout& Endpoint::layout_of_changed(const Wish& wish, std::span<const sql::Column> columns) {
+  auto known = std::ranges::find(changed_, columns.data(), &Changed::columns);
+  if (known == changed_.end()) known = changed_.insert(known, {.columns = columns.data(), .layouts = {}});
+  auto& layout = known->layouts[static_cast<std::size_t>(wish.format)];
+  if (!layout) {
+    const sql::EncodeOptions options{.object = plan_->object};
+    layout = std::make_unique<const sql::Layout>(wish.format, columns, options);
+  }
+  return *layout;
+}
+
+http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {
   if (block.rows == 0) return http::problem(404, "There is no such thing.");
   if (block.rows > 1) {
     return failed(several_rows());
   }
   http::Response response = head_of_answer(wish);
-  sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+  sql::Encoder encoder(layout_of(wish, block.columns));
   Buffer body;
-  encoder.begin(body);
+  encoder.begin(body, wish.header);
   encoder.rows(block, body);
   encoder.end(body);
   response.body = std::move(body);
   return response;
 }
 
-http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) const {
+http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) {
   if (!first) return failed(first.error());
   if (plan_->object) return answer_object(wish, *first);
   http::Response response = head_of_answer(wish);
   if (first->last && !wish.trailers) {
-    sql::Encoder encoder(*plan_->layouts[static_cast<std::size_t>(wish.format)]);
+    sql::Encoder encoder(layout_of(wish, first->columns));
     Buffer body;
-    encoder.begin(body);
+    encoder.begin(body, wish.header);
     encoder.rows(*first, body);
     encoder.end(body);
     response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));
     response.body = std::move(body);
     return response;
   }
-  auto rows = std::make_unique<RowsBody>(plan_, wish.format, std::move(cursor));
-  rows->take_first(*first);
+  auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor));
+  rows->take_first(*first, wish.header);
   if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));
   return response;
@@ -316,7 +332,10 @@ http::Response Endpoint::failed(const sql::Error& error) const {
     ours.failure = sql::Failure::statement;
     return failed(ours);
   }
-  if (error.failure != sql::Failure::bad_argument) {
+  const bool is_away = error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost;
+  if (is_away && trouble_ != nullptr) {
+    trouble_->met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
+  } else if (error.failure != sql::Failure::bad_argument) {
     log_error("endpoint " + plan_->path + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
   }
   switch (error.failure) {

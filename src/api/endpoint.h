@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/options.h"
+#include "base/log.h"
 #include "core/reactor.h"
 #include "http/message.h"
 #include "http/router.h"
@@ -50,8 +51,10 @@ struct EndpointPlan {
 // the database gives at once is answered whole, with its length; a longer one is streamed.
 class Endpoint final : public http::Handler {
  public:
-  Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor) {}
+  // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
+  Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
+           TroubleLog* trouble = nullptr)
+      : plan_(std::move(plan)), database_(database), reactor_(reactor), trouble_(trouble) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -59,6 +62,7 @@ class Endpoint final : public http::Handler {
   class RowsBody;
   struct Wish {  // what the client wants of the answer
     sql::Format format = sql::Format::json;
+    sql::Header header = sql::Header::present;
     bool negotiated = false;  // by Accept, so that caches must know
     bool trailers = false;
   };
@@ -68,16 +72,28 @@ class Endpoint final : public http::Handler {
   core::Task<http::Response> wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying);
   core::Task<http::Response> wait_for_rows(Wish wish, Cursor cursor, core::Async<sql::Result<sql::Block>> reading);
   core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
-  [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) const;
-  [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block) const;
+  [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first);
+  [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block);
+  [[nodiscard]] const sql::Layout& layout_of(const Wish& wish, std::span<const sql::Column> columns);
+  [[nodiscard]] const sql::Layout& layout_of_changed(const Wish& wish, std::span<const sql::Column> columns);
   [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;
   [[nodiscard]] http::Response failed(const sql::Error& error) const;
+
+  using Layouts = std::array<std::unique_ptr<const sql::Layout>, 4>;  // by sql::Format
+  struct Changed {
+    const sql::Column* columns;
+    Layouts layouts;  // made when they are first asked for
+  };
 
   std::shared_ptr<const EndpointPlan> plan_;
   sql::Database& database_;
   core::Reactor& reactor_;
+  TroubleLog* trouble_;
   std::string scratch_;                   // decoded query parameters, until they are bound
   std::vector<sql::Argument> arguments_;  // likewise
+  // For other columns than the plan's: the table has changed since the start. As many as the database hands out lists,
+  // which stay as long as it does.
+  std::vector<Changed> changed_;
 };
 
 }  // namespace sluice::api

@@ -20,6 +20,7 @@ class FakeDatabase final : public sql::Database {
     std::vector<std::vector<const char*>> rows;
     bool last = true;
     std::optional<sql::Failure> failure;
+    const std::vector<sql::Column>* columns = nullptr;  // null: the statement's
   };
 
   Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t, std::span<const sql::Parameter>) override {
@@ -32,29 +33,42 @@ class FakeDatabase final : public sql::Database {
     for (const auto& argument : arguments) {
       asked.push_back(argument.text ? std::optional<std::string>(*argument.text) : std::nullopt);
     }
-    if (refusal) return std::unexpected(sql::Error{*refusal, {}, "refused", 0});
-    return sql::Result<std::unique_ptr<sql::Cursor>>(std::make_unique<FakeCursor>(*this, statement));
+    using Answer = sql::Result<std::unique_ptr<sql::Cursor>>;
+    Answer answer = refusal ? Answer(std::unexpected(sql::Error{*refusal, {}, "refused", 0}))
+                            : Answer(std::make_unique<FakeCursor>(*this, statement));
+    if (late_query) return later(std::move(answer));
+    return answer;
   }
   Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
   std::deque<Step> steps;
   std::optional<sql::Failure> refusal;
+  bool late_query = false;  // what it gives is waited for
+  bool late_rows = false;   // likewise
   std::vector<std::optional<std::string>> asked;
 
  private:
+  template <class T>
+  static Task<T> later(T value) {
+    co_return value;
+  }
   struct FakeCursor final : sql::Cursor {
     FakeCursor(FakeDatabase& database, const sql::Statement& statement) : database(database), statement(statement) {}
     Async<sql::Result<sql::Block>> next() override {
       const Step step = database.steps.front();
       database.steps.pop_front();
-      if (step.failure) return std::unexpected(sql::Error{*step.failure, {}, "broke", 0});
+      if (step.failure) return give(std::unexpected(sql::Error{*step.failure, {}, "broke", 0}));
       fields.clear();
       for (const auto& row : step.rows) {
         for (const char* text : row) {
           fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
         }
       }
-      return sql::Result<sql::Block>(sql::Block{statement.columns, fields, step.rows.size(), step.last});
+      return give(sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
+    }
+    Async<sql::Result<sql::Block>> give(sql::Result<sql::Block> answer) const {
+      if (database.late_rows) return later(std::move(answer));
+      return answer;
     }
     FakeDatabase& database;
     const sql::Statement& statement;
@@ -141,12 +155,14 @@ TEST_F(EndpointTest, AValueThatDoesNotFitIs400AndNeverReachesTheDatabase) {
                              {"b", sql::ParameterType::boolean}, {"must", {}}},
        {{{"must"}, must}});
   for (const char* query : {"n=x&must=1", "n=1.5&must=1", "n=99999999999999999999&must=1", "n=%201&must=1", "r=1x&must=1",
-                            "b=yes&must=1", "n=1", "must=a%00b", "n=0x10&must=1", "n=1;drop&must=1"}) {
+                            "b=yes&must=1", "n=1", "must=a%00b", "must=%zz", "must=a%", "must=1&n=%4", "n=0x10&must=1", "n=1;drop&must=1"}) {
     database.asked = {"untouched"};
     http::Response response = get(query);
     EXPECT_EQ(response.status, 400) << query;
     EXPECT_EQ(database.asked, (std::vector<std::optional<std::string>>{"untouched"})) << query;
   }
+  database.steps = {{}};
+  EXPECT_EQ(get("must=1&utm=%zz&%zz=1").status, 200) << "what is nobody's is nobody's fault";
   database.steps = {{}};
   EXPECT_EQ(get("n=-9223372036854775808&r=1e3&b=true&must=1").status, 200);
 }
@@ -185,6 +201,52 @@ TEST_F(EndpointTest, TheFormatIsNegotiatedOrTakenFromTheExtension) {
   EXPECT_EQ(type({{"accept", "image/png"}}, ".csj"), "application/csj") << "the extension decides alone";
 }
 
+TEST_F(EndpointTest, TheHeaderLineIsNegotiated) {
+  make("/x", Returns::rows, {});
+  const auto ask = [&](std::string_view accept, std::string_view extension = {}) {
+    database.steps = {{.rows = {{"1", "a"}}, .last = true, .failure = {}}};
+    http::Response whole = get({}, {{"Accept", accept}}, {}, extension);
+    if (whole.status != 200) return std::to_string(whole.status);
+    EXPECT_EQ(whole.fields.get("Vary").empty(), !extension.empty());
+    const std::string type(whole.fields.get("Content-Type"));
+    const std::string answer = body(whole);
+    database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}}, {}};
+    http::Response streamed = get({}, {{"Accept", accept}}, {}, extension);
+    EXPECT_EQ(streamed.fields.get("Content-Type"), type);
+    EXPECT_EQ(body(streamed), answer);
+    return type + " | " + answer;
+  };
+  const std::string csv = "text/csv; charset=utf-8; header=present | id,name\n1,a\n";
+  const std::string bare_csv = "text/csv; charset=utf-8; header=absent | 1,a\n";
+  EXPECT_EQ(ask("text/csv"), csv);
+  EXPECT_EQ(ask("text/csv;header=present"), csv);
+  EXPECT_EQ(ask("text/csv; header=absent"), bare_csv);
+  EXPECT_EQ(ask("text/csv; charset=UTF-8; header=\"absent\""), bare_csv);
+  EXPECT_EQ(ask("text/csv;q=0.5, text/csv;header=absent"), bare_csv);
+  EXPECT_EQ(ask("text/csv;header=absent;q=0.5, text/csv"), csv);
+  EXPECT_EQ(ask("application/csj;header=absent"), "application/csj; header=absent | 1,\"a\"\n");
+  EXPECT_EQ(ask("application/csj"), "application/csj | \"id\",\"name\"\n1,\"a\"\n");
+  EXPECT_EQ(ask("application/json;charset=utf-8"), "application/json | [{\"id\":1,\"name\":\"a\"}]\n");
+  // What cannot be had is not passed over.
+  EXPECT_EQ(ask("text/csv;header=maybe"), "406");
+  EXPECT_EQ(ask("text/csv;charset=iso-8859-1"), "406");
+  EXPECT_EQ(ask("text/csv;delimiter=semicolon"), "406");
+  EXPECT_EQ(ask("application/json;header=absent"), "406");
+  EXPECT_EQ(ask("text/csv;delimiter=semicolon, application/x-ndjson;q=0.1"),
+            "application/x-ndjson | {\"id\":1,\"name\":\"a\"}\n");
+  EXPECT_EQ(ask("text/csv;header=absent", ".csv"), csv) << "the extension decides alone";
+}
+
+TEST_F(EndpointTest, AnEmptyAnswerWithTrailersEnds) {
+  make("/x", Returns::rows, {});
+  for (const char* accept : {"application/x-ndjson", "text/csv;header=absent"}) {
+    database.steps = {{}};
+    http::Response response = get({}, {{"TE", "trailers"}, {"Accept", accept}});
+    EXPECT_EQ(body(response), "");
+    EXPECT_EQ(std::get<std::unique_ptr<http::BodySource>>(response.body)->trailers()[0].value, "0");
+  }
+}
+
 TEST_F(EndpointTest, WhatIsAllThereHasALengthAndARowCount) {
   make("/x", Returns::rows, {});
   database.steps = {{.rows = {{"1", "a"}, {"2", nullptr}}, .last = true, .failure = {}}};
@@ -206,6 +268,37 @@ TEST_F(EndpointTest, ALongerResultIsStreamedAndCountedInItsTrailer) {
   EXPECT_EQ(trailers[0].value, "2");
 }
 
+TEST_F(EndpointTest, TheAnswerHasTheColumnsThatTheRowsComeWith) {
+  make("/x", Returns::rows, {});
+  const std::vector<sql::Column> more{{"id", number}, {"name", text}, {"n", number}};
+  const std::vector<sql::Column> renamed{{"id", number}, {"title", text}};
+  const auto ask = [&](const std::vector<sql::Column>* columns, std::vector<const char*> row,
+                       std::string_view extension) {
+    database.steps = {{.rows = {row}, .last = true, .failure = {}, .columns = columns}};
+    http::Response whole = get({}, {}, {}, extension);
+    // The same as a stream of two blocks.
+    database.steps = {{.rows = {row}, .last = false, .failure = {}, .columns = columns},
+                      {.rows = {}, .last = true, .failure = {}, .columns = columns}};
+    http::Response streamed = get({}, {}, {}, extension);
+    EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(streamed.body));
+    const std::string answer = body(whole);
+    EXPECT_EQ(body(streamed), answer);
+    return answer;
+  };
+  for (int i = 0; i < 2; ++i) {  // made at first, found later
+    EXPECT_EQ(ask(nullptr, {"1", "a"}, ".csv"), "id,name\n1,a\n");
+    EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".csv"), "id,name,n\n1,a,7\n");
+    EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".ndjson"), "{\"id\":1,\"name\":\"a\",\"n\":7}\n");
+    EXPECT_EQ(ask(&renamed, {"1", "a"}, ".csv"), "id,title\n1,a\n");
+    EXPECT_EQ(ask(&renamed, {"1", "a"}, ".csj"), "\"id\",\"title\"\n1,\"a\"\n");
+    EXPECT_EQ(ask(nullptr, {"1", "a"}, ".ndjson"), "{\"id\":1,\"name\":\"a\"}\n");
+  }
+  make("/x", Returns::object, {});
+  database.steps = {{.rows = {{"1", "a", "7"}}, .last = true, .failure = {}, .columns = &more}};
+  http::Response object = get();
+  EXPECT_EQ(body(object), "{\"id\":1,\"name\":\"a\",\"n\":7}\n");
+}
+
 TEST_F(EndpointTest, AStreamThatBreaksIsCut) {
   make("/x", Returns::rows, {});
   database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
@@ -222,11 +315,15 @@ TEST_F(EndpointTest, FailuresAreStatusesWithoutTheDatabasesWords) {
                                              {sql::Failure::bad_argument, 400},
                                              {sql::Failure::statement, 500}};
   for (const auto& [failure, status] : statuses) {
-    for (const bool at_once : {true, false}) {
-      database.refusal = at_once ? std::optional(failure) : std::nullopt;
+    for (int way = 0; way < 16; ++way) {
+      database.late_query = (way & 1) != 0;
+      database.late_rows = (way & 2) != 0;
+      database.refusal = (way & 4) != 0 ? std::optional(failure) : std::nullopt;
       database.steps = {{.rows = {}, .last = false, .failure = failure}};
-      http::Response response = get();
+      const auto trailers = std::vector<http::Field>((way & 8) != 0 ? 1 : 0, {"TE", "trailers"});
+      http::Response response = get({}, trailers);
       EXPECT_EQ(response.status, status);
+      EXPECT_EQ(response.fields.get("Content-Type"), "application/problem+json");
       EXPECT_EQ(response.fields.get("Retry-After").empty(), status != 503);
       const std::string text_of_body = body(response);
       EXPECT_EQ(text_of_body.find("refused"), std::string::npos);

@@ -55,7 +55,7 @@ struct EndpointOptions {
     v.field("returns", &EndpointOptions::returns,
             "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error.");
     v.field("get", &EndpointOptions::get,
-            "The statement that answers GET and HEAD. `:name` is bound as a parameter, never spliced: from the path or "
+            "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, never spliced: from the path or "
             "the query string.",
             {.required = true});
     v.field("params", &EndpointOptions::params, "What the statement's parameters are.");

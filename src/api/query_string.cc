@@ -12,19 +12,18 @@ int hex_digit(char c) {
 
 bool is_plain(std::string_view text) { return text.find_first_of("%+") == std::string_view::npos; }
 
-// Takes the next decoded byte off the text.
-char next_byte(std::string_view& text) {
+// Takes the next decoded byte off the text; nothing where it is an escape that is none.
+std::optional<char> next_byte(std::string_view& text) {
   char byte = text[0];
   std::size_t taken = 1;
   if (byte == '+') {
     byte = ' ';
-  } else if (byte == '%' && text.size() >= 3) {
-    const int high = hex_digit(text[1]);
-    const int low = hex_digit(text[2]);
-    if (high >= 0 && low >= 0) {
-      byte = static_cast<char>(high * 16 + low);
-      taken = 3;
-    }
+  } else if (byte == '%') {
+    const int high = text.size() >= 3 ? hex_digit(text[1]) : -1;
+    const int low = text.size() >= 3 ? hex_digit(text[2]) : -1;
+    if (high < 0 || low < 0) return std::nullopt;
+    byte = static_cast<char>(high * 16 + low);
+    taken = 3;
   }
   text.remove_prefix(taken);
   return byte;
@@ -41,7 +40,7 @@ bool equals_decoded(std::string_view encoded, std::string_view plain) {
 
 }  // namespace
 
-std::optional<std::string_view> QueryString::find(std::string_view name) const {
+std::optional<QueryString::Value> QueryString::find(std::string_view name) const {
   for (std::string_view rest = query_; !rest.empty();) {
     const auto end = rest.find('&');
     const std::string_view pair = rest.substr(0, end);
@@ -49,10 +48,15 @@ std::optional<std::string_view> QueryString::find(std::string_view name) const {
     const auto equals = pair.find('=');
     if (!equals_decoded(pair.substr(0, equals), name)) continue;
     std::string_view value = equals == std::string_view::npos ? std::string_view{"", 0} : pair.substr(equals + 1);
-    if (is_plain(value)) return value;
+    if (is_plain(value)) return Value{value};
     const std::size_t begin = scratch_.size();
-    while (!value.empty()) scratch_ += next_byte(value);
-    return std::string_view(scratch_).substr(begin);
+    bool broken = false;
+    while (!value.empty() && !broken) {
+      const auto byte = next_byte(value);
+      broken = !byte;
+      if (byte) scratch_ += *byte;
+    }
+    return Value{std::string_view(scratch_).substr(begin), broken};
   }
   return std::nullopt;
 }

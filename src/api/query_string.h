@@ -7,16 +7,22 @@
 namespace sluice::api {
 
 // Looks a parameter up in a query string (`a=1&b=two+words`), decoding '+' and percent escapes. The view is into the
-// query, or into `scratch` where something had to be decoded; `scratch` never moves while it is
-// looked up in, so that earlier views stay, as long as no name is asked for twice. The first occurrence counts. A broken escape stays as it was sent.
+// query, or into `scratch` where something had to be decoded; `scratch` never moves while it is looked up in, so that
+// earlier views stay, as long as no name is asked for twice. The first occurrence counts. A name with a broken escape is
+// nobody's.
 class QueryString {
  public:
+  struct Value {
+    std::string_view text;
+    bool broken = false;  // it has an escape that is none; the text ends before it
+  };
+
   QueryString(std::string_view query, std::string& scratch) : query_(query), scratch_(scratch) {
     scratch_.clear();
     scratch_.reserve(query.size());
   }
 
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;
+  [[nodiscard]] std::optional<Value> find(std::string_view name) const;
 
  private:
   std::string_view query_;

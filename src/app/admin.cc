@@ -60,7 +60,9 @@ class Admin::Metrics final : public http::Handler {
  private:
   core::Task<http::Response> gather() {
     RequestMetrics requests;
-    http::Server::Counters connections;
+    ServerMetrics servers;
+    DatabaseMetrics databases;
+    files::Cache::Counters files;
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -71,9 +73,9 @@ class Admin::Metrics final : public http::Handler {
         snapshot = std::move(*answer);
       }
       requests.add(snapshot.requests);
-      connections.accepted += snapshot.connections.accepted;
-      connections.refused += snapshot.connections.refused;
-      connections.open += snapshot.connections.open;
+      servers.add(snapshot.server);
+      databases.add(snapshot.databases);
+      files.add(snapshot.files);
     }
 
     MetricsText text;
@@ -81,13 +83,12 @@ class Admin::Metrics final : public http::Handler {
     text.sample("sluice_build_info", MetricsText::label("version", SLUICE_VERSION), 1);
     text.family("sluice_cores", "gauge", "Worker threads.");
     text.sample("sluice_cores", {}, static_cast<double>(services_.size()));
-    text.family("http_server_open_connections", "gauge", "Connections of clients.");
-    text.sample("http_server_open_connections", {}, static_cast<double>(connections.open));
-    text.family("http_server_connections_total", "counter", "Connections accepted.");
-    text.sample("http_server_connections_total", {}, static_cast<double>(connections.accepted));
-    text.family("http_server_connections_refused_total", "counter", "Connections answered 503: over the limit.");
-    text.sample("http_server_connections_refused_total", {}, static_cast<double>(connections.refused));
+    servers.render(text);
     render(requests, plan_->routes, text);
+    std::vector<std::string> names;
+    for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
+    databases.render(names, text);
+    if (!plan_->options.files.empty()) render(files, text);
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 

@@ -24,11 +24,12 @@ int run(const Command& command) {
     std::fputs(config.error().text().c_str(), stderr);
     return exit_configuration;
   }
-  const auto plan = prepare(*config);
+  const auto plan = prepare(*config, command.action == Command::Action::serve);
   if (!plan) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;
   }
+  for (const std::string& warning : (*plan)->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (command.action == Command::Action::check) {
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;

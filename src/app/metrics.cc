@@ -1,9 +1,9 @@
 #include "app/metrics.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 
 namespace sluice::app {
 
@@ -24,11 +24,12 @@ void Histogram::add(const Histogram& other) {
 }
 
 RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method method, std::uint16_t status,
-                                             bool is_request) {
+                                             bool secure) {
   const auto matches = [&](const Series& one) {
-    return one.route == route && one.status == status && one.method == method && one.is_request == is_request;
+    return one.route == route && one.status == status && one.method == method && one.secure == secure;
   };
-  if (last_ < series_.size() && matches(series_[last_])) [[likely]] return series_[last_];
+  if (last_ < series_.size() && matches(series_[last_])) [[likely]]
+    return series_[last_];
   const auto found = std::ranges::find_if(series_, matches);
   last_ = static_cast<std::size_t>(found - series_.begin());
   if (found != series_.end()) return *found;
@@ -36,16 +37,15 @@ RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method m
   fresh.route = route;
   fresh.method = method;
   fresh.status = status;
-  fresh.is_request = is_request;
+  fresh.secure = secure;
   series_.push_back(fresh);
   return series_.back();
 }
 
 void RequestMetrics::add(const http::Completion& completion) {
   const http::Request* request = completion.request;
-  Series& series = find(request != nullptr ? request->route : std::uint16_t{0},
-                        request != nullptr ? request->method : http::Method::other,
-                        static_cast<std::uint16_t>(completion.status), request != nullptr);
+  Series& series = find(request != nullptr ? request->route : std::uint16_t{0}, completion.method,
+                        static_cast<std::uint16_t>(completion.status), completion.secure);
   series.body_bytes += completion.body_bytes;
   series.broken += completion.broken ? 1 : 0;
   series.durations.add(completion.duration);
@@ -53,7 +53,7 @@ void RequestMetrics::add(const http::Completion& completion) {
 
 void RequestMetrics::add(const RequestMetrics& other) {
   for (const Series& from : other.series_) {
-    Series& to = find(from.route, from.method, from.status, from.is_request);
+    Series& to = find(from.route, from.method, from.status, from.secure);
     to.body_bytes += from.body_bytes;
     to.broken += from.broken;
     to.durations.add(from.durations);
@@ -93,18 +93,114 @@ std::string MetricsText::label(std::string_view name, std::string_view value) {
   return text;
 }
 
+namespace {
+
+// Methods that nobody has registered could be without number: they share one label, as OpenTelemetry has it.
+std::string method_label(http::Method method) {
+  return MetricsText::label("http_request_method", method == http::Method::other ? "_OTHER" : name_of(method));
+}
+std::string scheme_label(bool secure) { return MetricsText::label("url_scheme", secure ? "https" : "http"); }
+
+}  // namespace
+
+void ServerMetrics::add(const http::Server::Counters& counters) {
+  sum_.accepted += counters.accepted;
+  sum_.refused += counters.refused;
+  sum_.open += counters.open;
+  for (std::size_t secure = 0; secure < 2; ++secure) {
+    for (std::size_t i = 0; i < http::method_count; ++i) sum_.active[secure][i] += counters.active[secure][i];
+  }
+  sum_.tls.handshakes += counters.tls.handshakes;
+  sum_.tls.resumed += counters.tls.resumed;
+  sum_.tls.failed += counters.tls.failed;
+  sum_.tls.timed_out += counters.tls.timed_out;
+  sum_.tls.plain_http += counters.tls.plain_http;
+}
+
+void ServerMetrics::render(MetricsText& out) const {
+  out.family("sluice_connections_open", "gauge", "Connections of clients.");
+  out.sample("sluice_connections_open", {}, static_cast<double>(sum_.open));
+  out.family("sluice_connections_total", "counter", "Connections accepted.");
+  out.sample("sluice_connections_total", {}, static_cast<double>(sum_.accepted));
+  out.family("sluice_connections_refused_total", "counter", "Connections answered 503: over the limit.");
+  out.sample("sluice_connections_refused_total", {}, static_cast<double>(sum_.refused));
+  out.family("http_server_active_requests", "gauge", "Requests whose answer is waited for or sent.");
+  const bool any_tls = sum_.tls != http::Server::Counters::Tls{};
+  for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {
+    for (std::size_t i = 0; i < http::method_count; ++i) {
+      out.sample("http_server_active_requests",
+                 method_label(static_cast<http::Method>(i)) + "," + scheme_label(secure != 0),
+                 static_cast<double>(sum_.active[secure][i]));
+    }
+  }
+  if (!any_tls) return;
+  out.family("sluice_tls_handshakes_total", "counter", "TLS handshakes that were done.");
+  for (const bool resumed : {false, true}) {
+    const std::uint64_t count = resumed ? sum_.tls.resumed : sum_.tls.handshakes - sum_.tls.resumed;
+    out.sample("sluice_tls_handshakes_total", MetricsText::label("resumed", resumed ? "true" : "false"),
+               static_cast<double>(count));
+  }
+  out.family("sluice_tls_handshakes_failed_total", "counter", "Connections that ended without one.");
+  for (const auto& [reason, count] : {std::pair{"failed", sum_.tls.failed}, std::pair{"timeout", sum_.tls.timed_out},
+                                      std::pair{"plain_http", sum_.tls.plain_http}}) {
+    out.sample("sluice_tls_handshakes_failed_total", MetricsText::label("reason", reason), static_cast<double>(count));
+  }
+}
+
+void DatabaseMetrics::add(const std::vector<std::vector<sql::Reading>>& readings) {
+  databases_.resize(std::max(databases_.size(), readings.size()));
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (databases_[i].empty()) {
+      databases_[i] = readings[i];
+      continue;
+    }
+    for (std::size_t k = 0; k < readings[i].size(); ++k) databases_[i][k].value += readings[i][k].value;
+  }
+}
+
+void DatabaseMetrics::render(const std::vector<std::string>& names, MetricsText& out) const {
+  // All samples of a family stand together, those of every database.
+  std::vector<const sql::Reading*> families;
+  for (const auto& readings : databases_) {
+    for (const sql::Reading& reading : readings) {
+      const auto same = [&](const sql::Reading* one) { return one->name == reading.name; };
+      if (std::ranges::none_of(families, same)) families.push_back(&reading);
+    }
+  }
+  for (const sql::Reading* family : families) {
+    out.family(family->name, family->kind == sql::Reading::Kind::gauge ? "gauge" : "counter", family->help);
+    const bool is_conventional = family->name.starts_with("db_client_connection_");
+    for (std::size_t i = 0; i < databases_.size(); ++i) {
+      const std::string name =
+          MetricsText::label(is_conventional ? "db_client_connection_pool_name" : "database", names[i]);
+      for (const sql::Reading& reading : databases_[i]) {
+        if (reading.name != family->name) continue;
+        const std::string more = reading.labels.empty() ? "" : "," + std::string(reading.labels);
+        out.sample(reading.name, name + more, static_cast<double>(reading.value));
+      }
+    }
+  }
+}
+
+void render(const files::Cache::Counters& files, MetricsText& out) {
+  out.family("sluice_files_cache_hits_total", "counter", "Requests for files answered from the cache as it was.");
+  out.sample("sluice_files_cache_hits_total", {}, static_cast<double>(files.hits));
+  out.family("sluice_files_cache_misses_total", "counter", "Requests for files that were looked up, or for a change.");
+  out.sample("sluice_files_cache_misses_total", {}, static_cast<double>(files.misses));
+  out.family("sluice_files_cache_files", "gauge", "Files in memory or open in the cache.");
+  out.sample("sluice_files_cache_files", {}, static_cast<double>(files.files));
+  out.family("sluice_files_cache_bytes", "gauge", "Bytes of the files in memory in the cache.");
+  out.sample("sluice_files_cache_bytes", {}, static_cast<double>(files.bytes));
+}
+
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out) {
   const auto labels_of = [&](const RequestMetrics::Series& series) {
-    std::string labels;
-    if (series.is_request) {
-      // Methods that nobody has registered could be without number: they share one label, as OpenTelemetry has it.
-      const bool known = series.method != http::Method::other;
-      labels += MetricsText::label("http_request_method", known ? name_of(series.method) : "_OTHER") + ",";
-    }
+    std::string labels = method_label(series.method) + ",";
     if (series.route != 0 && series.route < routes.size()) {
       labels += MetricsText::label("http_route", routes[series.route]) + ",";
     }
-    return labels + MetricsText::label("http_response_status_code", std::to_string(series.status));
+    return labels + MetricsText::label("http_response_status_code", std::to_string(series.status)) + "," +
+           scheme_label(series.secure);
   };
 
   constexpr std::string_view duration = "http_server_request_duration_seconds";
@@ -120,14 +216,14 @@ void render(const RequestMetrics& metrics, const std::vector<std::string>& route
     out.sample(std::string(duration) + "_sum", labels, series.durations.sum_s);
     out.sample(std::string(duration) + "_count", labels, static_cast<double>(series.durations.count));
   }
-  out.family("http_server_response_body_size_bytes_total", "counter", "Bytes of bodies sent, without framing.");
+  out.family("sluice_response_body_bytes_total", "counter", "Bytes of bodies sent, without framing.");
   for (const auto& series : metrics.series()) {
-    out.sample("http_server_response_body_size_bytes_total", labels_of(series), static_cast<double>(series.body_bytes));
+    out.sample("sluice_response_body_bytes_total", labels_of(series), static_cast<double>(series.body_bytes));
   }
-  out.family("http_server_responses_broken_total", "counter", "Answers cut half-way, by us or by the client.");
+  out.family("sluice_responses_broken_total", "counter", "Answers cut half-way, by us or by the client.");
   for (const auto& series : metrics.series()) {
     if (series.broken == 0) continue;
-    out.sample("http_server_responses_broken_total", labels_of(series), static_cast<double>(series.broken));
+    out.sample("sluice_responses_broken_total", labels_of(series), static_cast<double>(series.broken));
   }
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "files/cache.h"
 #include "http/server.h"
+#include "sql/database.h"
 
 namespace sluice::app {
 
@@ -29,7 +31,7 @@ class RequestMetrics {
     std::uint16_t route = 0;
     http::Method method{};
     std::uint16_t status = 0;
-    bool is_request = true;  // false: what came was none (400, 408 ...), so it has neither route nor method
+    bool secure = false;
     std::uint64_t body_bytes = 0;
     std::uint64_t broken = 0;
     Histogram durations;
@@ -40,7 +42,7 @@ class RequestMetrics {
   [[nodiscard]] const std::vector<Series>& series() const { return series_; }
 
  private:
-  Series& find(std::uint16_t route, http::Method method, std::uint16_t status, bool is_request);
+  Series& find(std::uint16_t route, http::Method method, std::uint16_t status, bool secure);
 
   std::vector<Series> series_;
   std::size_t last_ = 0;  // the series that was used last: traffic repeats itself
@@ -59,6 +61,31 @@ class MetricsText {
  private:
   std::string text_;
 };
+
+// The readings of several databases, those of all cores summed.
+class DatabaseMetrics {
+ public:
+  // One core's, by database.
+  void add(const std::vector<std::vector<sql::Reading>>& readings);
+  // `names`: of the databases.
+  void render(const std::vector<std::string>& names, MetricsText& out) const;
+
+ private:
+  std::vector<std::vector<sql::Reading>> databases_;
+};
+
+// What servers count beside the requests' durations: their connections, and requests that are being answered.
+class ServerMetrics {
+ public:
+  void add(const http::Server::Counters& counters);
+  void render(MetricsText& out) const;
+
+ private:
+  http::Server::Counters sum_;
+};
+
+// The caches of all [[files]].
+void render(const files::Cache::Counters& files, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

@@ -10,19 +10,20 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
   http::Request request;
   request.method = http::Method::get;
   request.route = 1;
-  one.add({.request = &request, .peer = {}, .status = 200, .body_bytes = 10, .duration = 4ms});
-  one.add({.request = &request, .peer = {}, .status = 200, .body_bytes = 5, .duration = 80ms});
-  one.add({.request = &request, .peer = {}, .status = 200, .body_bytes = 1, .duration = 60s, .broken = true});
+  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 10, .duration = 4ms});
+  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 5, .duration = 80ms});
+  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 60s, .broken = true});
   RequestMetrics two;
-  two.add({.request = &request, .peer = {}, .status = 200, .body_bytes = 1, .duration = 1ms});
+  two.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 1ms});
   two.add({.request = nullptr, .peer = {}, .status = 431});
+  two.add({.request = nullptr, .method = http::Method::post, .peer = {}, .status = 414});
   one.add(two);
 
   MetricsText text;
   render(one, {"", "/films/{slug}"}, text);
   const std::string out = text.take();
   const std::string labels =
-      R"(http_request_method="GET",http_route="/films/{slug}",http_response_status_code="200")";
+      R"(http_request_method="GET",http_route="/films/{slug}",http_response_status_code="200",url_scheme="http")";
   EXPECT_NE(out.find("# TYPE http_server_request_duration_seconds histogram\n"), out.npos);
   EXPECT_NE(out.find("_bucket{" + labels + ",le=\"0.005\"} 2\n"), out.npos) << out;
   EXPECT_NE(out.find("_bucket{" + labels + ",le=\"0.1\"} 3\n"), out.npos);
@@ -30,9 +31,83 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
   EXPECT_NE(out.find("_bucket{" + labels + ",le=\"+Inf\"} 4\n"), out.npos);
   EXPECT_NE(out.find("_count{" + labels + "} 4\n"), out.npos);
   EXPECT_NE(out.find("_sum{" + labels + "} 60.085\n"), out.npos) << out;
-  EXPECT_NE(out.find("body_size_bytes_total{" + labels + "} 17\n"), out.npos);
+  EXPECT_NE(out.find("sluice_response_body_bytes_total{" + labels + "} 17\n"), out.npos);
   EXPECT_NE(out.find("broken_total{" + labels + "} 1\n"), out.npos);
-  EXPECT_NE(out.find(R"(_count{http_response_status_code="431"} 1)"), out.npos);
+  EXPECT_NE(out.find(R"(_count{http_request_method="_OTHER",http_response_status_code="431",url_scheme="http"} 1)"),
+            out.npos);
+  EXPECT_NE(out.find(R"(_count{http_request_method="POST",http_response_status_code="414",url_scheme="http"} 1)"),
+            out.npos);
+}
+
+TEST(Metrics, ServersOfAllCoresAreSummed) {
+  http::Server::Counters counters{.accepted = 10, .refused = 2, .open = 3, .tls = {}, .active = {}};
+  counters.active[0][static_cast<std::size_t>(http::Method::get)] = 4;
+  counters.active[0][static_cast<std::size_t>(http::Method::other)] = 1;
+  ServerMetrics servers;
+  servers.add(counters);
+  servers.add(counters);
+  MetricsText text;
+  servers.render(text);
+  const std::string out = text.take();
+  EXPECT_NE(out.find("# TYPE sluice_connections_open gauge\nsluice_connections_open 6\n"), out.npos) << out;
+  EXPECT_NE(out.find("sluice_connections_total 20\n"), out.npos);
+  EXPECT_NE(out.find("sluice_connections_refused_total 4\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 8\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"_OTHER\",url_scheme=\"http\"} 2\n"), out.npos);
+}
+
+TEST(Metrics, OfTlsWhereThereIsSome) {
+  http::Server::Counters counters;
+  const auto rendered = [&] {
+    ServerMetrics servers;
+    servers.add(counters);
+    servers.add(counters);
+    MetricsText text;
+    servers.render(text);
+    return text.take();
+  };
+  std::string out = rendered();
+  EXPECT_EQ(out.find("https"), out.npos);
+  EXPECT_EQ(out.find("tls"), out.npos);
+
+  counters.tls = {.handshakes = 7, .resumed = 2, .failed = 3, .timed_out = 4, .plain_http = 5};
+  counters.active[1][static_cast<std::size_t>(http::Method::get)] = 6;
+  out = rendered();
+  EXPECT_NE(out.find("sluice_tls_handshakes_total{resumed=\"false\"} 10\n"), out.npos) << out;
+  EXPECT_NE(out.find("sluice_tls_handshakes_total{resumed=\"true\"} 4\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"failed\"} 6\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"timeout\"} 8\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"plain_http\"} 10\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"https\"} 12\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0\n"), out.npos);
+}
+
+TEST(Metrics, DatabasesShareFamilies) {
+  using enum sql::Reading::Kind;
+  const std::vector<std::vector<sql::Reading>> core = {
+      {{"db_client_connection_count", R"(db_client_connection_state="idle")", "C", gauge, 1},
+       {"db_client_connection_count", R"(db_client_connection_state="used")", "C", gauge, 2},
+       {"sluice_postgres_lost_total", {}, "L", counter, 3}},
+      {{"sluice_sqlite_scans_total", {}, "S", counter, 5}},
+      {{"db_client_connection_count", R"(db_client_connection_state="idle")", "C", gauge, 7}},
+  };
+  DatabaseMetrics databases;
+  databases.add(core);
+  databases.add(core);
+  MetricsText text;
+  databases.render({"a", "b", "c\""}, text);
+  EXPECT_EQ(text.take(), R"(# HELP db_client_connection_count C
+# TYPE db_client_connection_count gauge
+db_client_connection_count{db_client_connection_pool_name="a",db_client_connection_state="idle"} 2
+db_client_connection_count{db_client_connection_pool_name="a",db_client_connection_state="used"} 4
+db_client_connection_count{db_client_connection_pool_name="c\"",db_client_connection_state="idle"} 14
+# HELP sluice_postgres_lost_total L
+# TYPE sluice_postgres_lost_total counter
+sluice_postgres_lost_total{database="a"} 6
+# HELP sluice_sqlite_scans_total S
+# TYPE sluice_sqlite_scans_total counter
+sluice_sqlite_scans_total{database="b"} 10
+)");
 }
 
 TEST(Metrics, LabelsAreEscaped) {

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/options.h"
+#include "app/tls_options.h"
 #include "base/declare.h"
 #include "files/options.h"
 #include "http/compress/options.h"
+#include "http/ws/options.h"
 #include "sql/options.h"
 
 namespace sluice::app {
@@ -23,26 +26,34 @@ struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
   std::uint32_t cores = 0;
   ByteSize header_limit = 16_KiB;
+  Located<ByteSize> target_limit = {8_KiB};
+  std::uint32_t field_limit = 128;
   ByteSize body_limit = 1_MiB;
   Duration header_timeout = 10s;
   Duration body_timeout = 10s;
   Duration idle_timeout = 60s;
   Duration write_timeout = 30s;
-  std::uint32_t connections = 16384;
+  Located<std::uint32_t> connections = {16384};
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
+  std::optional<TlsOptions> tls;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &ServerOptions::listen,
-            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock`.",
+            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock` "
+            "(a relative path is from the folder of the configuration file). `http://` or `https://` before it says "
+            "whether TLS is spoken there; without them it is where there is a `[server.tls]`.",
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
-    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it, as beyond 128 fields. A target of more than 8 KiB is "
-            "414.",
-            {.min = 1_KiB, .max = 1_MiB});
+    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
+            {.min = 1_KiB, .max = 63_KiB});
+    v.field("target_limit", &ServerOptions::target_limit,
+            "The longest target (path and query) of a request: 414 beyond it.", {.min = 64_B, .max = 63_KiB});
+    v.field("field_limit", &ServerOptions::field_limit, "The fields of a request's header: 431 beyond it.",
+            {.min = 8, .max = 1000});
     v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
@@ -58,7 +69,7 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
     v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
-    v.planned("tls");
+    v.field("tls", &ServerOptions::tls, "TLS 1.2 and 1.3 on the addresses of `listen`. SIGHUP reads its files again, and so does a change of theirs.");
   }
 };
 
@@ -80,6 +91,7 @@ struct Options {
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
+  std::vector<http::ws::WebSocketOptions> websockets;
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -89,6 +101,7 @@ struct Options {
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
+    v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     for (const char* key : {"resident", "upstream", "route", "policy"}) v.planned(key);
   }
 };

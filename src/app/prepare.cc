@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
+#include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
+#include "core/sleep.h"
 #include "sql/open.h"
+#include "sql/reading.h"
 
 namespace sluice::app {
 namespace {
@@ -28,6 +32,27 @@ T run(core::Reactor& reactor, core::Mailbox& mailbox, core::Task<T> task) {
   return std::move(*result);
 }
 
+// Until the database answers or `patience` is over; what is wrong with a password or a name does not pass with time.
+core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& database, const std::string& name,
+                                    Duration patience) {
+  constexpr Duration answer_wait = 10s;
+  constexpr Duration pause = 200ms;
+  const Instant end = reactor.now() + patience;
+  for (bool told = false;;) {
+    auto reached = co_await database.ping(reactor.now() + answer_wait);
+    if (reached) {
+      if (told) log_error("database " + name + ": reached");
+      co_return reached;
+    }
+    const sql::Error& error = reached.error();
+    const bool may_pass = error.failure != sql::Failure::statement && !error.sqlstate.starts_with("28");
+    if (!may_pass || reactor.now() + pause > end) co_return reached;
+    if (!told) log_error("database " + name + ": " + error.message + "; waiting for it");
+    told = true;
+    co_await core::Sleep(reactor, reactor.now() + pause);
+  }
+}
+
 std::string describe(const sql::Error& error) {
   return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
 }
@@ -38,7 +63,7 @@ http::Pattern files_pattern(const std::string& path) {
 
 }  // namespace
 
-std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config) {
+std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
   plan->routes.emplace_back();
@@ -49,10 +74,18 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   std::vector<std::unique_ptr<sql::Database>> databases;
   config::Errors errors{.source = config.source, .list = {}};
   const auto unreachable = [&](const sql::DatabaseOptions& options, const sql::Error& error) {
-    return std::unexpected(Refusal{config.source.render({.position = options.url.position, .message = describe(error)}),
-                                   exit_failure});
+    return std::unexpected(
+        Refusal{config.source.render({.position = options.url.position, .message = describe(error)}), exit_failure});
   };
 
+  if (plan->options.server.tls) {
+    auto made = make_tls_context(*plan->options.server.tls, &plan->warnings);
+    if (made) {
+      plan->tls = std::move(*made);
+    } else {
+      errors.list.push_back({.position = made.error().position, .message = made.error().text});
+    }
+  }
   for (const auto& database : plan->options.databases) {
     auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
     if (!opened) {
@@ -61,7 +94,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       continue;
     }
     databases.push_back(std::move(*opened));
-    const auto reached = run(*reactor, mailbox, databases.back()->ping(reactor->now() + 10s));
+    const Duration patience = patient ? database.value.start_timeout.value : 0s;
+    const auto reached = run(*reactor, mailbox, reach(*reactor, *databases.back(), database.name.value, patience));
     if (!reached) return unreachable(database.value, reached.error());
   }
 
@@ -76,9 +110,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = options.path.position, .message = pattern.error()});
       continue;
     }
-    auto statement = run(*reactor, mailbox,
-                         databases[index]->prepare(options.get.value, next_id++,
-                                                   api::declared_parameters(options, *pattern)));
+    const auto declared = api::declared_parameters(options, *pattern);
+    auto statement = run(*reactor, mailbox, databases[index]->prepare(options.get.value, next_id++, declared));
+    if (statement) {
+      const auto reads =
+          run(*reactor, mailbox, sql::check_reading(*databases[index], named->value, options.get.value, declared));
+      if (!reads) statement = std::unexpected(reads.error());
+    }
     if (!statement) {
       const sql::Error& error = statement.error();
       if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
@@ -105,6 +143,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (std::size_t i = 0; i < plan->options.files.size(); ++i) {
     plan->files.push_back({files_pattern(plan->options.files[i].path.value), i});
     plan->routes.push_back(plan->options.files[i].path.value);
+  }
+  for (std::size_t i = 0; i < plan->options.websockets.size(); ++i) {
+    const std::string& path = plan->options.websockets[i].path.value;
+    plan->websockets.push_back({*http::Pattern::parse(path), i});
+    plan->routes.push_back(path);
   }
   return plan;
 }

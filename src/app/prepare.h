@@ -9,6 +9,7 @@
 #include "api/endpoint.h"
 #include "app/config/load.h"
 #include "http/router.h"
+#include "net/tls/context.h"
 
 namespace sluice::app {
 
@@ -24,10 +25,17 @@ struct Plan {
     http::Pattern pattern;
     std::size_t index = 0;  // in options.files
   };
+  struct WebSocket {
+    http::Pattern pattern;
+    std::size_t index = 0;  // in options.websockets
+  };
 
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
+  std::vector<WebSocket> websockets;
+  std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
+  std::vector<std::string> warnings;                    // what works and may still be a mistake
   std::vector<std::string> routes;  // patterns by route id; the first is "no route"
 };
 
@@ -38,7 +46,7 @@ struct Refusal {
 };
 
 // Reaches every database and describes every statement. A wrong column is a configuration error that names its place in
-// the file; a database that cannot be reached is a failure.
-[[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config);
+// the file; a database that cannot be reached is a failure, where `patient` after its `start_timeout`.
+[[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient);
 
 }  // namespace sluice::app

@@ -1,19 +1,30 @@
 #include "app/serve.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
-#include <system_error>
-#include <vector>
-
 #include "app/admin.h"
+#include "app/certificates.h"
 #include "app/cli.h"
+#include "app/listen.h"
 #include "app/service.h"
+#include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 
@@ -33,14 +44,34 @@ struct DrainLetter : core::Letter {
   Duration grace;
 };
 
+// Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
+struct TlsLetter : core::Letter {
+  TlsLetter(Service& service, const Certificates& certificates)
+      : Letter([](core::Letter& letter) noexcept {
+          const std::unique_ptr<TlsLetter> self(static_cast<TlsLetter*>(&letter));
+          self->service.set_tls(std::move(self->context), std::move(self->tickets));
+        }),
+        service(service),
+        context(certificates.context()),
+        tickets(certificates.tickets()) {}
+  Service& service;
+  std::shared_ptr<const net::tls::ServerContext> context;
+  std::shared_ptr<const net::tls::TicketKeys> tickets;
+};
+
 // Every core binds with SO_REUSEPORT, which would let a second program in beside us unnoticed: so each address is first
 // bound alone. Also turns port 0 into the port that all cores then share.
 core::Address claim(const std::string& text) {
-  const auto address = core::Address::parse(text);
+  auto address = core::Address::parse(text);
   if (!address) throw std::runtime_error("\"" + text + "\" is not an address");
   const auto reactor = core::make_epoll_reactor();
   core::Handle handle;
-  const auto listening = reactor->listen(handle, *address, {.backlog = 1, .reuse_port = false});
+  auto listening = reactor->listen(handle, *address, {.backlog = 1, .reuse_port = false});
+  if (!listening && listening.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
+    // Without IPv6 every address is every IPv4 address.
+    address = core::Address::from_ip("0.0.0.0", address->port());
+    listening = reactor->listen(handle, *address, {.backlog = 1, .reuse_port = false});
+  }
   if (!listening) {
     throw std::system_error(listening.error().detail, std::generic_category(), "cannot listen on " + text);
   }
@@ -50,38 +81,108 @@ core::Address claim(const std::string& text) {
   return *bound;
 }
 
-void remove_socket_files(const std::vector<core::Address>& addresses) {
-  for (const core::Address& address : addresses) {
-    if (address.family() == AF_UNIX) ::unlink(reinterpret_cast<const sockaddr_un*>(address.get())->sun_path);
+// The files of the unix sockets that have been claimed: they go with the program.
+class SocketFiles {
+ public:
+  SocketFiles() = default;
+  SocketFiles(const SocketFiles&) = delete;
+  ~SocketFiles() { remove(); }
+
+  void add(const core::Address& address) {
+    if (address.family() == AF_UNIX) paths_.emplace_back(address.text().substr(std::string_view("unix:").size()));
   }
+  void remove() const {
+    for (const std::string& path : paths_) ::unlink(path.c_str());
+  }
+
+ private:
+  std::vector<std::string> paths_;
+};
+
+// The second SIGTERM or SIGINT: ends the program at once, as it would without us, but leaves no socket files behind.
+// The signals are blocked on all threads.
+class ForcedEnd {
+ public:
+  ForcedEnd(const sigset_t& signals, const SocketFiles& files)
+      : thread_([this, signals, &files] {
+          int signal = 0;
+          sigwait(&signals, &signal);
+          if (over_) return;
+          files.remove();
+          std::signal(signal, SIG_DFL);
+          pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+          std::raise(signal);
+        }) {}
+  ForcedEnd(const ForcedEnd&) = delete;
+  ~ForcedEnd() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+Instant monotonic_now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
 }
 
 // Every connection is a descriptor: as many as the system lets us have.
-void raise_descriptor_limit() {
+// `wanted`: how many the configuration asks for; 0: it does not say.
+void raise_descriptor_limit(std::uint64_t wanted) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
+  if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= wanted) return;
+  log_error(fmt::format("the system allows {} open files; [server] connections, on every core, may need {}",
+                        limit.rlim_max, wanted));
 }
 
-std::string url_of(const core::Address& address) {
+// An address of [server] listen that has been claimed.
+struct Claimed {
+  core::Address address;
+  bool secure = false;
+};
+
+std::string url_of(const core::Address& address, bool secure = false) {
   if (address.family() == AF_UNIX) return address.text();
-  std::string text = address.text();
-  // What a browser can open: any-address is not one of them.
-  if (text.starts_with("0.0.0.0:")) text = "127.0.0.1" + text.substr(7);
-  if (text.starts_with("[::]:")) text = "[::1]" + text.substr(4);
-  return "http://" + text;
+  // Every address is none that a browser can open.
+  const bool is_wildcard = address.ip() == "0.0.0.0" || address.ip() == "::";
+  return (secure ? "https://" : "http://") + (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
 }
 
-void print_banner(const Plan& plan, unsigned cores, const std::vector<core::Address>& addresses,
+void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
                   const std::optional<core::Address>& admin) {
   fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
              plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", cores,
              cores == 1 ? "" : "s");
-  for (const core::Address& address : addresses) fmt::print("  serving  {}/\n", url_of(address));
+  for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   std::fflush(stdout);
+}
+
+// Until SIGTERM or SIGINT; tends the certificates meanwhile, and calls `publish` when there are new ones.
+template <class Publish>
+void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Publish publish) {
+  constexpr timespec look_every{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(),
+                                .tv_nsec = 0};
+  for (;;) {
+    const int signal = sigtimedwait(&signals, nullptr, certificates ? &look_every : nullptr);
+    if (signal == SIGTERM || signal == SIGINT) return;
+    if (signal < 0 && errno != EAGAIN) continue;
+    if (!certificates) {
+      log_error("SIGHUP: there are no certificates to read again");
+    } else if (signal == SIGHUP ? certificates->reload() : certificates->tend(monotonic_now())) {
+      publish();
+    }
+  }
 }
 
 }  // namespace
@@ -93,23 +194,48 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // all threads inherit it: only sigwait() below takes them
-  raise_descriptor_limit();
+  sigset_t with_hangup = signals;
+  sigaddset(&with_hangup, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);  // all threads inherit it: only sigwait() and the like take them
 
-  std::vector<core::Address> addresses;
-  for (const auto& listen : options.listen) addresses.push_back(claim(listen.value));
+  SocketFiles socket_files;
+  std::vector<Claimed> addresses;
+  for (const auto& listen : options.listen) {
+    const Listen parsed = Listen::parse(listen.value);
+    addresses.push_back({claim(std::string(parsed.address)), parsed.secure(plan->tls != nullptr)});
+    socket_files.add(addresses.back().address);
+  }
   std::optional<core::Address> admin_address;
-  if (!plan->options.admin.listen.value.empty()) admin_address = claim(plan->options.admin.listen.value);
+  if (!plan->options.admin.listen.value.empty()) {
+    admin_address = claim(plan->options.admin.listen.value);
+    socket_files.add(*admin_address);
+  }
 
   core::Cores cores({.count = options.cores});
+  raise_descriptor_limit(
+      options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   std::vector<Service*> services(cores.size());
+  std::vector<std::unique_ptr<TroubleLog>> troubles;
+  for (const auto& database : plan->options.databases) {
+    troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
+  }
+  std::optional<Certificates> certificates;
+  std::uint16_t https_port = 443;
+  if (plan->tls) {
+    certificates.emplace(*options.tls, plan->tls);
+    const auto first = std::ranges::find(addresses, true, &Claimed::secure);
+    if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
+    if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
+  }
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads);
+    Service service(core, plan, threads, troubles);
     services[core.index()] = &service;
-    for (const core::Address& address : addresses) {
+    if (certificates) service.set_tls(certificates->context(), certificates->tickets());
+    service.set_https_port(https_port);
+    for (const auto& [address, secure] : addresses) {
       // A unix socket's path belongs to one listener.
-      if (address.family() != AF_UNIX || core.index() == 0) service.listen(address);
+      if (address.family() != AF_UNIX || core.index() == 0) service.listen(address, secure);
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
@@ -120,19 +246,21 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   });
   print_banner(*plan, cores.size(), addresses, admin_address);
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  wait_for_the_end(with_hangup, certificates, [&] {
+    for (unsigned i = 0; i < cores.size(); ++i) {
+      auto letter = std::make_unique<TlsLetter>(*services[i], *certificates);
+      if (cores.core(i).mailbox().post(*letter)) (void)letter.release();
+    }
+  });
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
     letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace));
     if (!cores.core(i).mailbox().post(*letters.back())) continue;  // that core has ended already
   }
-  // From here on a second signal ends the program as it would without us.
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  cores.join();
-  remove_socket_files(addresses);
+  {
+    const ForcedEnd forced(signals, socket_files);
+    cores.join();
+  }
   return exit_ok;
 }
 

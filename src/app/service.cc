@@ -11,15 +11,28 @@
 namespace sluice::app {
 namespace {
 
+std::string transport_security(const TlsOptions& options) {
+  if (options.hsts <= 0s) return {};
+  return "max-age=" + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.hsts).count());
+}
+
+std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::Handler& next) {
+  if (!options.tls || !options.tls->redirect.value) return std::nullopt;
+  return http::HttpsRedirect(next);
+}
+
 http::ServerOptions server_options(const ServerOptions& options) {
   return {.header_limit = options.header_limit,
+          .target_limit = options.target_limit.value,
+          .field_limit = options.field_limit,
           .body_limit = options.body_limit,
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
-          .connections = options.connections,
-          .server_name = options.server_header};
+          .connections = options.connections.value,
+          .server_name = options.server_header,
+          .transport_security = options.tls ? transport_security(*options.tls) : std::string()};
 }
 
 std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options,
@@ -30,11 +43,13 @@ std::unique_ptr<http::compress::Compression> compression(const http::compress::O
 
 }  // namespace
 
-Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads)
+Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+                 std::span<const std::unique_ptr<TroubleLog>> troubles)
     : core_(core),
       plan_(std::move(plan)),
       compression_(compression(plan_->options.compression, router_, core)),
-      server_(core.reactor(), compression_ ? static_cast<http::Handler&>(*compression_) : router_,
+      redirect_(redirect(plan_->options.server, first_handler())),
+      server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
               server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
@@ -44,25 +59,37 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
 
   std::uint16_t id = 0;
-  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats) {
+  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
+                       bool connects = false) {
     http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .id = ++id};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
+    if (connects) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     add(endpoint.pattern,
-        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor()), true);
+        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor(),
+                                        troubles[endpoint.database].get()),
+        true);
   }
   for (const Plan::Files& files : plan_->files) {
-    add(files.pattern, std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor()), false);
+    auto handler =
+        std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(), core.mailbox(), threads);
+    files_.push_back(handler.get());
+    add(files.pattern, std::move(handler), false);
+  }
+  for (const Plan::WebSocket& websocket : plan_->websockets) {
+    // Over HTTP/2 it is CONNECT (RFC 8441).
+    const auto& options = plan_->options.websockets[websocket.index];
+    add(websocket.pattern, std::make_unique<http::ws::Endpoint>(options, echo_), false, true);
   }
 }
 
 Service::~Service() = default;
 
-void Service::listen(const core::Address& address) {
-  if (const auto bound = server_.listen(address); !bound) {
+void Service::listen(const core::Address& address, bool secure) {
+  if (const auto bound = server_.listen(address, secure); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
   }
 }
@@ -75,6 +102,13 @@ void Service::drain(Duration grace) {
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
     self.core_.stop();
   }(*this, core_.reactor().now() + grace));
+}
+
+Service::Snapshot Service::snapshot() const {
+  Snapshot result{requests_, server_.counters(), {}, {}};
+  for (const auto& database : databases_) result.databases.push_back(database->readings());
+  for (const auto* files : files_) result.files.add(files->counters());
+  return result;
 }
 
 core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {

@@ -1,10 +1,10 @@
 #include "base/log.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <ctime>
 #include <string>
+
+#include <unistd.h>
 
 namespace sluice {
 namespace {
@@ -46,6 +46,27 @@ void log_error(std::string_view line) {
     return;
   }
   write_line(line);
+}
+
+void TroubleLog::met(std::string_view what, Clock::time_point now) {
+  count_.fetch_add(1, std::memory_order_relaxed);
+  last_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  if (begun_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  if (begun_.load(std::memory_order_relaxed)) return;
+  first_ = now;
+  begun_.store(true, std::memory_order_relaxed);
+  log_error(subject_ + ": " + std::string(what) + "; more of this is not told until it is over");
+}
+
+void TroubleLog::end(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point last{Clock::duration(last_.load(std::memory_order_relaxed))};
+  if (!begun_.load(std::memory_order_relaxed) || now - last < quiet) return;
+  begun_.store(false, std::memory_order_relaxed);
+  const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(last - first_);
+  log_error(subject_ + ": answers again; " + std::to_string(count_.exchange(0, std::memory_order_relaxed)) +
+            " requests failed within " + std::to_string(lasted.count()) + " ms");
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "http/accept.h"
 
+#include <algorithm>
+
 namespace sluice::http {
 namespace {
 
@@ -31,11 +33,42 @@ std::uint16_t weight(std::string_view text) {
   return static_cast<std::uint16_t>(text[0] == '1' ? 1000 : value);
 }
 
+std::string_view unquoted(std::string_view text) {
+  return text.size() >= 2 && text.starts_with('"') && text.ends_with('"') ? text.substr(1, text.size() - 2) : text;
+}
+
+// What stands behind a range. `matched` of the media type's parameters are named; -1: one that it does not have.
+struct Parameters {
+  std::uint16_t weight = 1000;
+  int matched = 0;
+};
+
+Parameters read_parameters(std::string_view text, std::span<const Field> own) {
+  Parameters read;
+  while (!text.empty()) {
+    const std::string_view parameter = next_part(text, ';');
+    if (parameter.empty()) continue;
+    const auto equals = parameter.find('=');
+    const std::string_view name = parameter.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? std::string_view{} : parameter.substr(equals + 1);
+    if (same_name(name, "q")) {
+      read.weight = weight(value);
+    } else if (read.matched >= 0) {
+      const bool has = std::ranges::any_of(
+          own, [&](const Field& field) { return same_name(field.name, name) && same_name(field.value, unquoted(value)); });
+      read.matched = has ? read.matched + 1 : -1;
+    }
+  }
+  return read;
+}
+
 }  // namespace
 
-std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, std::string_view subtype) {
+std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, std::string_view subtype,
+                         std::span<const Field> own) {
+  constexpr int kind = 1 << 16;  // more than any number of parameters
   std::uint16_t best = 1000;
-  int best_rank = 0;  // 1: */*, 2: type/*, 3: type/subtype
+  int best_rank = 0;  // kind * (1: */*, 2: type/*, 3: type/subtype) + parameters
   bool any = false;
   for (const Field& field : fields) {
     if (field.name.size() != 6 || !same_name(field.name, "accept")) continue;
@@ -50,21 +83,18 @@ std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, s
       const std::string_view minor = media.substr(slash + 1);
       int rank = 0;
       if (same_name(major, type) && same_name(minor, subtype)) {
-        rank = 3;
+        rank = 3 * kind;
       } else if (same_name(major, type) && minor == "*") {
-        rank = 2;
+        rank = 2 * kind;
       } else if (media == "*/*") {
-        rank = 1;
+        rank = kind;
       }
-      if (rank <= best_rank) continue;
+      if (rank == 0) continue;
+      const Parameters parameters = read_parameters(range, own);
+      rank += parameters.matched;
+      if (parameters.matched < 0 || rank <= best_rank) continue;
       best_rank = rank;
-      best = 1000;
-      while (!range.empty()) {
-        const std::string_view parameter = next_part(range, ';');
-        if (parameter.size() > 2 && (parameter[0] == 'q' || parameter[0] == 'Q') && parameter[1] == '=') {
-          best = weight(parameter.substr(2));
-        }
-      }
+      best = parameters.weight;
     }
   }
   return any && best_rank == 0 ? 0 : best;

@@ -19,8 +19,33 @@ TEST(Accept, TheMostSpecificRangeDecides) {
   EXPECT_EQ(quality(accept, "application", "json"), 500);
   EXPECT_EQ(quality("*/*;q=0.5,text/csv;q=0", "text", "csv"), 0);
   EXPECT_EQ(quality("TEXT/CSV", "text", "csv"), 1000);
-  EXPECT_EQ(quality("text/csv;header=present;q=0.25", "text", "csv"), 250);
   EXPECT_EQ(quality("text/csv ; q=0.125", "text", "csv"), 125);
+}
+
+TEST(Accept, ParametersMustBeTheMediaTypesOwn) {
+  const std::vector<Field> present{{"charset", "utf-8"}, {"header", "present"}};
+  const std::vector<Field> absent{{"charset", "utf-8"}, {"header", "absent"}};
+  const auto csv = [](std::string_view accept, const std::vector<Field>& parameters) {
+    return quality_of(std::vector<Field>{{"Accept", accept}}, "text", "csv", parameters);
+  };
+  EXPECT_EQ(csv("text/csv;header=present;q=0.25", present), 250);
+  EXPECT_EQ(csv("text/csv;header=present;q=0.25", absent), 0);
+  EXPECT_EQ(csv("text/csv; Header=ABSENT", absent), 1000);
+  EXPECT_EQ(csv("text/csv; header=\"absent\" ; charset=UTF-8", absent), 1000);
+  EXPECT_EQ(csv("text/csv;q=0.25;header=absent", absent), 250) << "wherever the weight stands";
+  EXPECT_EQ(csv("text/csv;charset=latin-1", present), 0);
+  EXPECT_EQ(csv("text/csv;flavour=excel", present), 0);
+  EXPECT_EQ(csv("text/csv;header", present), 0);
+  EXPECT_EQ(csv("text/csv;header=", present), 0);
+  EXPECT_EQ(csv("text/csv;;q=0.5;", present), 500);
+  EXPECT_EQ(csv("text/csv;flavour=excel, */*;q=0.1", present), 100);
+  // One that names more is more specific.
+  for (const char* accept : {"text/csv;q=0.5, text/csv;header=absent", "text/csv;header=absent, text/csv;q=0.5"}) {
+    EXPECT_EQ(csv(accept, absent), 1000);
+    EXPECT_EQ(csv(accept, present), 500);
+  }
+  EXPECT_EQ(csv("text/*;header=absent;q=0.1, text/csv", absent), 1000);
+  EXPECT_EQ(csv("text/csv, text/csv;header=absent;q=0", absent), 0);
 }
 
 TEST(Accept, WhatIsNotNamedIsNotWanted) {

@@ -129,6 +129,15 @@ struct Router::Node {
   }
 };
 
+namespace {
+
+// The same part of the path, where slashes that came encoded are slashes.
+std::string_view in_path(std::string_view part, const Request& request) {
+  return {request.path.data() + (part.data() - request.segments.data()), part.size()};
+}
+
+}  // namespace
+
 Router::Router() : root_(std::make_unique<Node>()) {}
 Router::~Router() = default;
 
@@ -157,7 +166,8 @@ bool Router::add(const Route& route) {
   return true;
 }
 
-// `rest` is what follows the node, without its leading slash; the node itself has been reached by all before it.
+// `rest` is what follows the node in the segments, without its leading slash; the node itself has been reached by all
+// before it.
 const Router::Terminal* Router::find(const Node& node, std::string_view rest, std::size_t values,
                                      Request& request) const {
   const auto slash = rest.find('/');
@@ -186,7 +196,7 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
     const bool strip = last && found->formats && !extension.empty();
     const std::string_view value = strip ? bare : segment;
     if (integer && !is_integer(value)) return nullptr;
-    request.path_values[values] = value;
+    request.path_values[values] = in_path(value, request);
     if (strip) request.extension = extension;
     return found;
   };
@@ -198,19 +208,19 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
       if (const Terminal* found = capture(*node.segment, false)) return found;
     }
   }
-  if (node.rest) request.path_values[values] = rest;
+  if (node.rest) request.path_values[values] = in_path(rest, request);
   return node.rest.get();
 }
 
 core::Async<Response> Router::handle(Request& request) {
   if (request.method == Method::connect) return problem(501, "The server is no proxy.");
-  if (request.path.empty() || request.path[0] != '/') {  // `OPTIONS *`
+  if (request.segments.empty() || request.segments[0] != '/') {  // `OPTIONS *`
     Response response;
     response.status = 204;
     return response;
   }
-  const std::string_view path = request.path.substr(1);
-  const Terminal* found = path.empty() && root_->here ? root_->here.get() : find(*root_, path, 0, request);
+  const std::string_view rest = request.segments.substr(1);
+  const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
   if (found == nullptr) return problem(404, "No resource has this path.");
   request.route = found->id;
 

@@ -31,6 +31,9 @@ struct Pattern {
 // Finds the handler of a path by specificity, never by order: at each segment a literal goes before an integer, that
 // before any segment, and that before the rest.
 //
+// A path is split as Request::segments says: a slash that came encoded is part of a value, never a separator, and in no
+// literal.
+//
 // HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
 // alone.
 class Router : public Handler {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
 
 namespace sluice::http {
 namespace {
@@ -20,10 +22,15 @@ class RouterTest : public testing::Test {
     names[routes] = pattern;
     return true;
   }
+  // A slash that came encoded is a NUL in the path, as in Request::segments.
   Response ask(std::string_view path, Method method = Method::get) {
     request = {};
     request.method = method;
-    request.path = path;
+    segments = path;
+    decoded = path;
+    std::ranges::replace(decoded, '\0', '/');
+    request.segments = segments;
+    request.path = decoded;
     return router.handle(request).take();
   }
   // The pattern that answers, "404" or "405".
@@ -36,6 +43,8 @@ class RouterTest : public testing::Test {
   Named handler;
   Router router;
   Request request;
+  std::string segments;
+  std::string decoded;
   std::uint16_t routes = 0;
   std::map<int, std::string> names;
 };
@@ -89,6 +98,30 @@ TEST_F(RouterTest, FormatsAreTakenOffTheEnd) {
   EXPECT_EQ(match("/films.txt"), "404");
   EXPECT_EQ(match("/films/.csv"), "/films/{slug}");
   EXPECT_EQ(request.path_values[0], ".csv");
+}
+
+TEST_F(RouterTest, AnEncodedSlashIsPartOfAValue) {
+  ASSERT_TRUE(add("/films/{slug}", {Method::get}, true));
+  ASSERT_TRUE(add("/films/{slug}/{what}"));
+  ASSERT_TRUE(add("/films/a/b"));
+  ASSERT_TRUE(add("/numbers/{n:int}"));
+  ASSERT_TRUE(add("/all/{rest...}"));
+  using namespace std::string_view_literals;
+  ASSERT_EQ(match("/films/a\0b"sv), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], "a/b");
+  ASSERT_EQ(match("/films/a\0b/c\0"sv), "/films/{slug}/{what}");
+  EXPECT_EQ(request.path_values[0], "a/b");
+  EXPECT_EQ(request.path_values[1], "c/");
+  ASSERT_EQ(match("/films/\0"sv), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], "/");
+  ASSERT_EQ(match("/films/a\0b.csv"sv), "/films/{slug}");
+  EXPECT_EQ(request.path_values[0], "a/b");
+  EXPECT_EQ(request.extension, ".csv");
+  ASSERT_EQ(match("/all/a\0b/c/..\0d"sv), "/all/{rest...}");
+  EXPECT_EQ(request.path_values[0], "a/b/c/../d");
+  EXPECT_EQ(match("/films\0a"sv), "404");
+  EXPECT_EQ(match("/numbers/1\0002"sv), "404");
+  EXPECT_EQ(match("/numbers\0001"sv), "404");
 }
 
 TEST_F(RouterTest, AnotherMethodIs405WithAllow) {

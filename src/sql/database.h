@@ -26,9 +26,9 @@ enum class Failure : std::uint8_t {
 
 struct Error {
   Failure failure{};
-  std::string sqlstate;         // five characters, or empty where the database has none
-  std::string message;          // the database's own words: for the log and for `sluice check`, never for a client
-  std::uint32_t position = 0;   // 1-based character in the statement as it was written in the configuration; 0: unknown
+  std::string sqlstate;        // five characters, or empty where the database has none
+  std::string message;         // the database's own words: for the log and for `sluice check`, never for a client
+  std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
 };
 
 template <class T>
@@ -38,7 +38,7 @@ using Result = std::expected<T, Error>;
 enum class ParameterType : std::uint8_t { text, integer, real, boolean };
 
 struct Parameter {
-  std::string name;                     // as written after the colon
+  std::string name;                       // as written after the colon
   std::optional<ParameterType> declared;  // by the configuration; else the database's own type decides
 };
 
@@ -46,10 +46,12 @@ struct Parameter {
 // connection caches of prepared statements and is unique within its database.
 struct Statement {
   std::uint32_t id = 0;
-  std::string text;                    // with the database's own placeholders ($1 or ?1)
-  std::vector<Parameter> parameters;   // in placeholder order; a name that is used twice is one parameter
-  std::vector<Column> columns;         // empty where the statement returns no rows
-  bool one_row = false;                // the caller asks for an object: more than two rows are never needed
+  std::string text;                   // with the database's own placeholders ($1 or ?1)
+  std::vector<Parameter> parameters;  // in placeholder order; a name that is used twice is one parameter
+  // PostgreSQL: the OIDs that Parse names, in placeholder order; 0: the server decides. Empty: it decides all of them.
+  std::vector<std::uint32_t> parameter_types;
+  std::vector<Column> columns;  // as prepared; empty where the statement returns no rows
+  bool one_row = false;         // the caller asks for an object: more than two rows are never needed
 };
 
 // A parameter's value; no text is NULL. Bound, never spliced.
@@ -73,7 +75,23 @@ struct QueryOptions {
   Instant deadline = never;
 };
 
+// A number for the operators, named as Prometheus and OpenTelemetry would. The texts are static.
+struct Reading {
+  enum class Kind : std::uint8_t { counter, gauge };
+  std::string_view name;
+  std::string_view labels;  // as in `db_client_connection_state="idle"`; mostly empty
+  std::string_view help;
+  Kind kind{};
+  std::uint64_t value = 0;
+};
+
 // One core's access to a database: connections, caches, limits. Used on that core only.
+//
+// Block::columns is the statement's own list (its data() is that of Statement::columns) for as long as the columns are
+// those that were prepared. When they change (`SELECT *` and ALTER TABLE), blocks have another list. Every such list
+// lives, unchanged, as long as the Database, and one that is equal to an earlier list of the same statement is that
+// earlier one: what is made from a list may be kept by its data(), and changes back and forth do not add up. A
+// statement that has lost all its columns fails as Failure::statement.
 class Database {
  public:
   virtual ~Database() = default;
@@ -87,6 +105,8 @@ class Database {
                                                                            const QueryOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
+  // What this core has counted: the same names and labels in the same order at every call and on every core.
+  [[nodiscard]] virtual std::vector<Reading> readings() { return {}; }
 };
 
 }  // namespace sluice::sql

@@ -22,6 +22,7 @@ struct DatabaseOptions {
   std::uint32_t pool = 8;
   Duration wait = 2s;
   Duration statement_timeout = 30s;
+  Located<Duration> start_timeout = {10s};  // PostgreSQL only
   Located<bool> prepared = true;            // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
   Located<std::uint32_t> batch = {1};       // PostgreSQL only
@@ -48,9 +49,13 @@ struct DatabaseOptions {
     v.field("statement_timeout", &DatabaseOptions::statement_timeout,
             "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
             {.min = 1ms, .max = 24h});
+    v.field("start_timeout", &DatabaseOptions::start_timeout,
+            "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
+            "exits with 1. `sluice check` does not wait.",
+            {.min = 0s, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
             "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "
-            "read-only either, and a statement that writes does.");
+            "read-only either, and a function that writes does.");
     v.field("pipeline", &DatabaseOptions::pipeline,
             "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
             {.min = 1, .max = 10'000});

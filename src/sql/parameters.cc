@@ -1,7 +1,10 @@
 #include "sql/parameters.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace sluice::sql {
@@ -278,6 +281,26 @@ std::uint32_t ParsedSql::source_offset(std::uint32_t offset) const {
 }
 
 Result<ParsedSql> parse_parameters(std::string_view sql, PlaceholderStyle style) { return Lexer(sql, style).run(); }
+
+bool fits(ParameterType type, std::string_view text) {
+  const auto is_all_of_a = [text](auto value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+  };
+  switch (type) {
+    case ParameterType::text:
+      return true;
+    case ParameterType::integer:
+      return is_all_of_a(std::int64_t{});
+    case ParameterType::real:
+      return is_all_of_a(double{});
+    case ParameterType::boolean: {
+      constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
+      return std::ranges::find(words, text) != words.end();
+    }
+  }
+  return false;
+}
 
 std::uint32_t character_position(std::string_view sql, std::size_t byte_offset) {
   const std::string_view before = sql.substr(0, byte_offset);

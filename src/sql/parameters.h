@@ -38,6 +38,9 @@ inline constexpr std::size_t statement_max_bytes = 16 << 20;
 // bytes, and the database's own placeholders, which would mix up the numbering.
 [[nodiscard]] Result<ParsedSql> parse_parameters(std::string_view sql, PlaceholderStyle style);
 
+// Whether a text is a value of the type: decimal and in range, without blanks; `true`, `false`, `t`, `f`, `1`, `0`.
+[[nodiscard]] bool fits(ParameterType type, std::string_view text);
+
 // Error::position counts characters from 1, as PostgreSQL does; these convert from and to bytes of UTF-8.
 [[nodiscard]] std::uint32_t character_position(std::string_view sql, std::size_t byte_offset);
 [[nodiscard]] std::size_t byte_offset(std::string_view sql, std::uint32_t character_position);

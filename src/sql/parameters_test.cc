@@ -167,5 +167,25 @@ TEST(Parameters, EveryPrefix) {
   }
 }
 
+TEST(Fits, SaysWhatIsAValueOfAType) {
+  struct Case {
+    ParameterType type;
+    std::vector<std::string_view> values;
+    std::vector<std::string_view> others;
+  };
+  const std::vector<Case> cases{
+      {ParameterType::text, {"", "a", "1"}, {}},
+      {ParameterType::integer,
+       {"0", "-1", "007", "9223372036854775807", "-9223372036854775808"},
+       {"", "-", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "9223372036854775808", "true"}},
+      {ParameterType::real, {"0", "-1.5", "1e3", ".5", "2.", "nan", "inf"}, {"", ".", "1x", " 1", "+1", "1e999", "1,5"}},
+      {ParameterType::boolean, {"true", "false", "t", "f", "1", "0"}, {"", "TRUE", "yes", "2", "true "}},
+  };
+  for (const Case& each : cases) {
+    for (const auto value : each.values) EXPECT_TRUE(fits(each.type, value)) << value;
+    for (const auto other : each.others) EXPECT_FALSE(fits(each.type, other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::sql

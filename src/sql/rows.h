@@ -29,10 +29,10 @@ struct Attribute;
 // Immutable once the column that names it is handed out; shared by all cores.
 struct Type {
   Form form = Form::text;
-  char delimiter = ',';                      // between an array's elements; ';' for box, ' ' for int2vector and
-                                             // oidvector, whose text has no braces
-  std::shared_ptr<const Type> element;       // array
-  std::vector<Attribute> attributes;         // composite, in order
+  char delimiter = ',';                 // between an array's elements; ';' for box, ' ' for int2vector and
+                                        // oidvector, whose text has no braces
+  std::shared_ptr<const Type> element;  // array
+  std::vector<Attribute> attributes;    // composite, in order
 };
 
 struct Attribute {
@@ -43,6 +43,7 @@ struct Attribute {
 struct Column {
   std::string name;
   std::shared_ptr<const Type> type;
+  std::uint32_t type_id = 0;  // the database's own number for the type (PostgreSQL: its OID); 0: it has none
 };
 
 // One value, as a view into the database's buffer. NULL has no data.
@@ -57,6 +58,8 @@ struct Field {
 
 // Rows as views: `fields` is row-major, rows * columns.size() long.
 struct Block {
+  // Usually the statement's own list; another where the table has changed since the statement was prepared. All blocks
+  // of one answer have the same. The same data() means the same columns: see Database.
   std::span<const Column> columns;
   std::span<const Field> fields;
   std::size_t rows = 0;

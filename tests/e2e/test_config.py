@@ -53,7 +53,7 @@ def test_the_film_example_is_good(tmp_path, films_sqlite, films_postgres):
     ('[server]\nidle_timeout = "10 parsecs"\n', '"10 parsecs"', "idle_timeout"),
     ('[server]\nheader_limit = 12\n', "12", "header_limit"),
     ('[server]\nlisten = ["nowhere"]\n', '"nowhere"', "listen"),
-    ('[server.tls]\ncert = "a"\n', "tls", "tls"),
+    ('[policy.auth]\ntype = "jwt"\n', "policy", "policy"),
     (ENDPOINT.replace("sqlite:small.db", "mysql://x"), '"mysql://x"', "url"),
     (ENDPOINT + 'database = "other"\n', '"other"', "other"),
     (ENDPOINT + ENDPOINT.split("\n\n")[1], None, "/numbers"),
@@ -96,6 +96,71 @@ def test_sql_that_cannot_be_prepared(request, tmp_path, small_sqlite, kind, sql,
         assert failed.returncode == 3, failed.stdout + failed.stderr
         assert says in failed.stderr and "/bad" in failed.stderr
         assert f"sluice.toml:{place(text, 'get = ' + chr(34) + sql).split(':')[0]}:" in failed.stderr
+
+
+WRITES = [
+    ("INSERT INTO numbers VALUES (0, 'x') RETURNING n", "INSERT"),
+    ("update numbers set text = :t returning n", "update"),
+    ("/* SELECT */ DELETE FROM numbers WHERE n = 1 RETURNING n", "DELETE"),
+    ("INSERT INTO numbers VALUES (0, 'x')", "INSERT"),
+    ("WITH one AS (SELECT 1 AS n) DELETE FROM numbers WHERE n IN (SELECT n FROM one) RETURNING n", "DELETE"),
+]
+POSTGRES_WRITES = [
+    ("WITH gone AS (DELETE FROM numbers RETURNING n) SELECT n FROM gone", None),
+    ("WITH a AS (SELECT 1), gone AS MATERIALIZED (UPDATE numbers SET text = 'x' RETURNING n) SELECT n FROM gone", None),
+    ("SELECT n FROM numbers FOR UPDATE", None),
+    ("SELECT n INTO other FROM numbers", "other"),
+    ("EXPLAIN (ANALYZE, COSTS off) DELETE FROM numbers", "DELETE"),
+    ("explain analyze verbose DELETE FROM numbers", "DELETE"),
+    ("SET work_mem = '1MB'", "SET"),
+    ("BEGIN", "BEGIN"),
+]
+READS = [
+    "SELECT n FROM numbers",
+    "SELECT 'INSERT INTO' AS x, \"n\" AS \"DELETE\" FROM numbers -- UPDATE",
+    "WITH one AS (SELECT 1 AS n) SELECT n FROM one",
+    "VALUES (1), (2)",
+]
+POSTGRES_READS = ["TABLE numbers", "(SELECT 1 AS n) UNION (SELECT 2)", "SHOW work_mem", "EXPLAIN SELECT n FROM numbers",
+                  "EXPLAIN (ANALYZE, BUFFERS) SELECT n FROM numbers WHERE n = :n",
+                  "SELECT n, $$DELETE FROM numbers$$ AS x FROM numbers WHERE text = :t"]
+
+
+def with_get(sql, url, keys=""):
+    quoted = sql.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[database.main]\nurl = "{url}"\n{keys}\n[[endpoint]]\npath = "/a"\nget = "{quoted}"\n'
+
+
+@pytest.fixture
+def numbers_postgres(postgres):
+    postgres.psql("CREATE TABLE IF NOT EXISTS numbers (n bigint PRIMARY KEY, text text)")
+    return postgres.url()
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+@pytest.mark.parametrize("sql, word", WRITES)
+def test_a_get_that_writes_to_sqlite_is_refused(tmp_path, small_sqlite, command, sql, word):
+    failed = run(tmp_path, with_get(sql, "sqlite:small.db"), command)
+    assert failed.returncode == 3, failed.stdout + failed.stderr
+    assert "sluice.toml:6:7: error: endpoint /a: the statement writes" in failed.stderr
+
+
+@pytest.mark.parametrize("keys", ["", "prepared = false"])
+@pytest.mark.parametrize("sql, word", WRITES + POSTGRES_WRITES)
+def test_a_get_that_writes_to_postgres_is_refused(tmp_path, numbers_postgres, keys, sql, word):
+    text = with_get(sql, numbers_postgres, keys)
+    failed = run(tmp_path, text)
+    assert failed.returncode == 3, failed.stdout + failed.stderr
+    assert "endpoint /a: a statement that answers GET must not write" in failed.stderr
+    where = place(text, word if word else '"' + sql[:4])
+    assert f"sluice.toml:{where}: " in failed.stderr, failed.stderr
+
+
+def test_a_get_that_reads_is_not_taken_for_one_that_writes(tmp_path, small_sqlite, numbers_postgres):
+    for url, statements in (("sqlite:small.db", READS), (numbers_postgres, READS + POSTGRES_READS)):
+        for sql in statements:
+            checked = run(tmp_path, with_get(sql, url))
+            assert checked.returncode == 0, f"{sql}: {checked.stderr}"
 
 
 def test_a_variable_that_is_not_set(tmp_path):

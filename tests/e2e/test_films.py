@@ -2,11 +2,16 @@
 import csv
 import io
 import json
+import os
+import pathlib
 import subprocess
+import urllib.parse
 
 import pytest
 
-from conftest import FILMS, ROWS
+from cluster import free_port
+from conftest import FILMS, ROWS, SLUICE
+from http1 import Connection
 
 TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
 
@@ -33,6 +38,31 @@ def decode(form, body):
         header, *rows = [json.loads(f"[{line}]") for line in lines]
         return [dict(zip(header, row)) for row in rows]
     return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_make_run(request, tmp_path, kind):
+    """What `make run` does behind the build: the data is made where there is none, and stays where there is some."""
+    if kind == "sqlite":
+        database = f"sqlite:{tmp_path}/new/films.db"
+    else:
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE DATABASE made_by_run")
+        database = cluster.url("made_by_run")
+    for films in (50, 70):
+        server, admin = free_port(), free_port()
+        with subprocess.Popen([FILMS / "run"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env={
+                **os.environ, "BUILD": str(pathlib.Path(SLUICE).parent.resolve()), "DATABASE": database, "FILMS": str(films),
+                "LISTEN": f"127.0.0.1:{server}", "ADMIN": f"127.0.0.1:{admin}"}) as run:
+            try:
+                for line in run.stdout:
+                    if "admin" in line:  # the banner's last line
+                        break
+                with Connection(server) as connection:
+                    assert len(decode("json", connection.get("/films").body)) == 50
+            finally:
+                run.terminate()
+        assert run.returncode == 0
 
 
 def test_the_page_and_its_parts(films):
@@ -115,6 +145,34 @@ def test_search(films):
     assert json.loads(films.get("/films?q=a+b+%25%27").body) == []
 
 
+def test_both_databases_find_the_same(sluice, films_sqlite, films_postgres):
+    servers = [sluice(file=FILMS / "films.toml", env={"DATABASE": database})
+               for database in (f"sqlite:{films_sqlite}", films_postgres)]
+    searches = ["harbor", "HARBOR", "Silent Harbor", "silent harbor", "Café", "café", "CAFÉ", "cafe", "CAFE", "İzmir", "izmir",
+                "İZMIR", "IZMIR", "ızmır", "Łódź", "łódź", "lodz", "São Paulo", "sao PAULO", "são paulo", "\u212aite", "kite",
+                "港", "灯塔", "편지", "👩‍🚀", "%", "_", "\\", "'", '"', "the", "The", "-", " ", "", "ß", "É", "é", "1", "Ñ", "ñ"]
+    found = {}
+    for q in searches:
+        answers = [decode("json", server.get("/films?" + urllib.parse.urlencode({"q": q})).body) for server in servers]
+        ids = [[film["id"] for film in answer] for answer in answers]
+        assert ids[0] == ids[1], f"{q!r}: {len(ids[0])} in SQLite, {len(ids[1])} in PostgreSQL"
+        found[q] = len(ids[0])
+    assert found["harbor"] == found["HARBOR"] > 0 and found["cafe"] == found["CAFE"] >= found["Café"] > 0
+    assert found["izmir"] == found["IZMIR"] == found["İZMIR"] >= found["İzmir"] > 0 and found["港"] > 0
+    assert found["\u212aite"] == found["kite"] > 0 and found["%"] == found["_"] == 0 and found[""] == ROWS
+    for limit in ("-1", "0", "1", "5", "-9223372036854775808", "9223372036854775807", "", None):
+        for offset in ("-1", "0", "3", str(ROWS - 1), "9223372036854775807", "-9223372036854775808", "", None):
+            query = urllib.parse.urlencode({key: value for key, value in (("limit", limit), ("offset", offset))
+                                            if value is not None})
+            answers = [server.get(f"/films?{query}") for server in servers]
+            assert [answer.status for answer in answers] == [200, 200], query
+            ids = [[film["id"] for film in decode("json", answer.body)] for answer in answers]
+            assert ids[0] == ids[1], query
+            skipped = max(int(offset or 0), 0)
+            left = max(ROWS - skipped, 0)
+            assert len(ids[0]) == (min(max(int(limit), 0), left) if limit else left), query
+
+
 def test_the_whole_table_as_csv(films):
     answer = films.get("/films.csv")
     assert answer.status == 200 and answer.media_type == "text/csv"
@@ -174,6 +232,29 @@ def test_the_format_follows_accept(films, accept, form):
         assert answer.media_type == TYPES[form]
         assert len(decode(form, answer.body)) == 2
     assert "accept" in (answer.get("vary") or "").lower()
+
+
+def test_csv_without_its_header_line(films):
+    whole = films.get("/films", "Accept: text/csv")
+    assert whole.get("content-type").endswith("header=present")
+    for form, accept in (("csv", "text/csv; header=absent"), ("csj", "application/csj; header=absent")):
+        bare = films.get("/films", f"Accept: {accept}")
+        assert bare.status == 200 and bare.media_type == TYPES[form]
+        assert bare.get("content-type").endswith("header=absent") and "accept" in bare.get("vary").lower()
+        header, rows = films.get(f"/films.{form}").body.split(b"\n", 1)
+        assert bare.body == rows and b"name_en" in header
+
+
+@pytest.mark.parametrize("accept", ["text/csv; header=maybe", "text/csv; charset=utf-16", "application/json; indent=2"])
+def test_a_parameter_that_cannot_be_obeyed_is_406(films, accept):
+    answer = films.get("/films?limit=1", f"Accept: {accept}")
+    assert answer.status == 406 and answer.media_type == "application/problem+json"
+
+
+@pytest.mark.parametrize("query", ["q=%zz", "q=a%", "limit=1&q=%4", "q=%C3%"])
+def test_an_escape_that_is_none_is_400(films, query):
+    answer = films.get(f"/films?{query}")
+    assert answer.status == 400 and answer.media_type == "application/problem+json"
 
 
 def test_no_accept_is_json(films):

@@ -156,6 +156,47 @@ def test_nothing_outside_the_root_is_served(server, target):
     assert server.get(target).status in (400, 403, 404)
 
 
+@pytest.mark.parametrize("target", ["/sub%2Fhello.txt", "/sub%2fhello.txt", "/%2Fhello.txt", "/sub/..%2Fhello.txt"])
+def test_an_encoded_slash_names_no_file(server, site, target):
+    (site / "sub").mkdir()
+    (site / "sub/hello.txt").write_bytes(HELLO)
+    assert server.get("/sub/hello.txt").body == HELLO
+    assert server.get(target).status == 404
+
+
+def test_an_encoded_slash_is_part_of_a_value(sluice, small_sqlite):
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/echo/{{value}}"
+get = "SELECT :value AS value"
+[[endpoint]]
+path = "/echo/{{value}}/{{more}}"
+get = "SELECT :value AS value, :more AS more"
+[[endpoint]]
+path = "/all/{{rest...}}"
+get = "SELECT :rest AS rest"
+''')
+    with server.connect() as connection:
+        for target, value in (("/echo/a%2Fb", {"value": "a/b"}),
+                              ("/echo/a%2fb%2F", {"value": "a/b/"}),
+                              ("/echo/%2F", {"value": "/"}),
+                              ("/echo/a%252Fb", {"value": "a%2Fb"}),
+                              ("/echo/a%2Fb%252F", {"value": "a/b%2F"}),
+                              ("/echo/a%2Fb/c", {"value": "a/b", "more": "c"}),
+                              ("/echo/..%2Fb", {"value": "../b"}),
+                              ("/echo/x/../%61%2F..", {"value": "a/.."}),
+                              ("/echo/a%2Fb.json", {"value": "a/b"}),
+                              ("/all/a/b%2Fc/d", {"rest": "a/b/c/d"}),
+                              ("/all/a/%2e%2e/b%252F", {"rest": "b%2F"}),
+                              ("/echo/plain", {"value": "plain"})):
+            answer = connection.get(target)
+            assert (answer.status, json.loads(answer.body)) == (200, [value]), target
+        for target in ("/echo%2Fa", "/all%2Fa"):
+            assert connection.get(target).status == 404, target
+
+
 @pytest.mark.parametrize("target", ["/%", "/%4", "/%zz", "/a%"])
 def test_bad_percent_encoding(server, target):
     assert server.get(target).status == 400
@@ -291,6 +332,24 @@ def test_the_header_limit_is_431(sluice, config):
     assert server.get("/hello.txt", "X: " + "a" * 3500).status == 200
     refused(server, GOOD + "X: " + "a" * 5000 + "\r\n\r\n", 431)
     refused(server, GOOD + "".join(f"X-{i}: a\r\n" for i in range(1000)) + "\r\n", 431)
+
+
+def test_the_target_limit_is_414(sluice, config):
+    server = sluice(config, server='target_limit = "100B"')
+    with server.connect() as connection:
+        assert connection.get("/" + "a" * 99).status == 404
+        assert connection.get("/?" + "a" * 98).status == 404
+    refused(server, f"GET /{'a' * 100} HTTP/1.1\r\nHost: test\r\n\r\n", 414)
+    generous = sluice(config, server='target_limit = "20KiB"\nheader_limit = "24KiB"')
+    assert generous.get("/" + "a" * 20_000).status == 404
+
+
+def test_the_field_limit_is_431(sluice, config):
+    for limit in (8, 500):
+        server = sluice(config, server=f"field_limit = {limit}")
+        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is one
+        assert server.get("/hello.txt", *fields).status == 200
+        refused(server, GOOD + "".join(f"{field}\r\n" for field in [*fields, "Y: a"]) + "\r\n", 431)
 
 
 def test_a_header_without_end_is_431(server):

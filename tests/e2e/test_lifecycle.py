@@ -1,9 +1,12 @@
 """Starting, stopping, and what operators see."""
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
@@ -29,6 +32,90 @@ def test_the_banner_names_the_addresses(sluice, files):
     server = sluice(files)
     assert f"127.0.0.1:{server.port}" in server.log
     assert f"127.0.0.1:{server.admin_port}" in server.log
+
+
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "[::]"])
+def test_the_banner_names_something_to_open(sluice, tmp_path, files, host):
+    port, admin_port = free_port(), free_port()
+    file = tmp_path / "wildcard.toml"
+    file.write_text(f'[server]\nlisten = ["{host}:{port}"]\n[admin]\nlisten = "127.0.0.1:{admin_port}"\n{files}')
+    with subprocess.Popen([SLUICE, "serve", str(file)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdout.readline()
+            assert process.stdout.readline().split() == ["serving", f"http://localhost:{port}/"]
+            with urllib.request.urlopen(f"http://localhost:{port}/hello.txt", timeout=10) as answer:
+                assert answer.status == 200
+        finally:
+            process.terminate()
+
+
+def ask_unix(path, target="/hello.txt"):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n".encode())
+        return client.makefile("rb").read()
+
+
+@pytest.fixture
+def beside(tmp_path, files):
+    """A configuration in a folder of its own whose sockets are beside it; sluice runs in another folder."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    file = folder / "sluice.toml"
+    file.write_text(f'[server]\nlisten = ["unix:web.sock"]\ngrace = "1m"\n[admin]\nlisten = "unix:admin.sock"\n{files}')
+    return file
+
+
+def start_beside(file, cwd):
+    process = subprocess.Popen([SLUICE, "serve", str(file)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True)
+    for _ in range(3):  # the banner: all cores run
+        process.stdout.readline()
+    return process
+
+
+def test_a_relative_socket_is_beside_the_configuration(tmp_path, beside):
+    with start_beside(beside, tmp_path) as process:
+        try:
+            assert ask_unix(beside.parent / "web.sock").startswith(b"HTTP/1.1 200 ")
+            assert ask_unix(beside.parent / "admin.sock", "/livez").startswith(b"HTTP/1.1 200 ")
+            taken = subprocess.run([SLUICE, "serve", str(beside)], cwd=tmp_path, capture_output=True, text=True,
+                                   timeout=20)
+            assert taken.returncode == 1 and f"unix:{beside.parent}/web.sock" in taken.stderr
+            assert ask_unix(beside.parent / "web.sock").startswith(b"HTTP/1.1 200 ")
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+    assert sorted(os.listdir(beside.parent)) == ["sluice.toml"]
+
+
+def test_a_socket_path_that_is_too_long_is_refused(tmp_path, files):
+    folder = tmp_path / ("f" * 100)
+    folder.mkdir()
+    file = folder / "sluice.toml"
+    file.write_text(f'[server]\nlisten = ["unix:web.sock"]\n{files}')
+    failed = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=20)
+    assert failed.returncode == 3
+    assert "sluice.toml:2:11" in failed.stderr and f"{folder}/web.sock" in failed.stderr
+
+
+def test_a_second_sigterm_ends_it_and_leaves_no_socket(tmp_path, beside):
+    with start_beside(beside, tmp_path) as process, socket.socket(socket.AF_UNIX) as busy:
+        try:
+            busy.connect(str(beside.parent / "web.sock"))
+            busy.sendall(b"GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+            assert busy.recv(1)
+            process.terminate()
+            with pytest.raises(ConnectionError):
+                while True:
+                    ask_unix(beside.parent / "web.sock")
+            assert process.poll() is None  # it drains: the answer has not been taken
+            process.terminate()
+            assert process.wait(20) == -signal.SIGTERM
+        finally:
+            process.kill()
+    assert sorted(os.listdir(beside.parent)) == ["sluice.toml"]
 
 
 def is_served(server):
@@ -107,6 +194,89 @@ get = "SELECT 1 AS one"
     server.wait("/readyz")
 
 
+def read_metrics(server):
+    """{name with labels: value}; every line must be one, and each family's samples stand together."""
+    status, text = server.admin("/metrics")
+    assert status == 200
+    samples, families = {}, []
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            assert line.split()[2] not in families, "a family in two places"
+            families.append(line.split()[2])
+        if line and not line.startswith("#"):
+            sample = re.fullmatch(r'([a-zA-Z_:][\w:]*)(\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? ([-+0-9.eEInfNa]+)', line)
+            assert sample, f"not Prometheus text: {line!r}"
+            assert sample.group(1).startswith(families[-1])
+            samples[sample.group(1) + (sample.group(2) or "")] = float(sample.group(3))
+    return samples
+
+
+def test_metrics_of_requests_that_are_refused(sluice, files):
+    server = sluice(files, server='body_limit = "1KiB"')
+    for request in ("GET / HTTP/1.1\r\n\r\n", "nonsense\r\n\r\n", f"PUT /{'a' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n",
+                    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n"):
+        with server.connect() as connection:
+            connection.send(request)
+            assert connection.read().status in (400, 413, 414)
+    samples = read_metrics(server)
+    for method, status in (("GET", 400), ("_OTHER", 400), ("PUT", 414), ("POST", 413)):
+        labels = f'{{http_request_method="{method}",http_response_status_code="{status}",url_scheme="http"}}'
+        assert samples["http_server_request_duration_seconds_count" + labels] == 1, samples
+
+
+def test_metrics_of_the_databases(sluice, small_sqlite, postgres):
+    server = sluice(f'''
+[database.file]
+url = "sqlite:{small_sqlite}"
+[database.main]
+url = "{postgres.url()}"
+[[endpoint]]
+database = "main"
+path = "/nap"
+get = "SELECT pg_sleep(60)"
+[[endpoint]]
+database = "main"
+path = "/one"
+get = "SELECT 1 AS one"
+[[endpoint]]
+database = "file"
+path = "/numbers/{{n:int}}"
+get = "SELECT n FROM numbers WHERE n = :n"
+[[endpoint]]
+database = "file"
+path = "/numbers"
+get = "SELECT n FROM numbers"
+''', server="cores = 1")
+    for _ in range(3):
+        assert server.get("/numbers/7").status == server.get("/one").status == 200
+    assert server.get("/numbers").status == 200
+    with server.connect() as napping:
+        napping.send("GET /nap HTTP/1.1\r\nHost: test\r\n\r\n")
+        end = time.monotonic() + 10
+        while True:
+            samples = read_metrics(server)
+            used = samples['db_client_connection_count{db_client_connection_pool_name="main",'
+                           'db_client_connection_state="used"}']
+            active = samples['http_server_active_requests{http_request_method="GET",url_scheme="http"}']
+            if (used, active) == (1, 1):
+                break
+            assert time.monotonic() < end, (used, active)
+        assert samples["sluice_connections_open"] >= 1
+    assert samples['db_client_connection_max{db_client_connection_pool_name="main"}'] == 8
+    assert samples['db_client_connection_pending_requests{db_client_connection_pool_name="main"}'] == 0
+    assert samples['sluice_postgres_connections_opened_total{database="main"}'] >= 1
+    assert samples['sluice_sqlite_look_ups_total{database="file"}'] == 3
+    assert samples['sluice_sqlite_scans_total{database="file"}'] == 1
+    assert 1 <= samples['sluice_sqlite_transactions_total{database="file"}'] <= 3
+    end = time.monotonic() + 10
+    while True:  # the client has left: its statement is cancelled
+        samples = read_metrics(server)
+        if (samples['sluice_postgres_cancels_total{database="main"}'] == 1 and
+                samples['http_server_active_requests{http_request_method="GET",url_scheme="http"}'] == 0):
+            break
+        assert time.monotonic() < end, samples
+
+
 def test_metrics(sluice, small_sqlite):
     server = sluice(f'''
 [database.main]
@@ -119,14 +289,7 @@ get = "SELECT n FROM numbers WHERE n = :n"
     for n in range(1, 8):
         assert server.get(f"/numbers/{n}").status == 200
     assert server.get("/numbers/5000").status == 404
-    status, text = server.admin("/metrics")
-    assert status == 200
-    samples = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            sample = re.fullmatch(r'([a-zA-Z_:][\w:]*)(\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? ([-+0-9.eEInfNa]+)', line)
-            assert sample, f"not Prometheus text: {line!r}"
-            samples[sample.group(1) + (sample.group(2) or "")] = float(sample.group(3))
+    samples = read_metrics(server)
     counted = {key: value for key, value in samples.items()
                if key.startswith("http_server_request_duration_seconds_count")}
     found = [value for key, value in counted.items()

@@ -1,10 +1,13 @@
 """What only a real PostgreSQL shows: restarts under load, errors, limits, cancelling."""
 import json
+import subprocess
 import threading
 import time
 
 import pytest
 
+from cluster import free_port
+from conftest import SLUICE
 from http1 import Broken, Connection
 
 ROWS = 20_000
@@ -266,3 +269,60 @@ def test_connections_that_the_server_kills_are_replaced(sluice, postgres):
         load.until(lambda: load.good > good + 300, 15, "no answers at the end")
     finally:
         load.stop()
+
+
+def away_config(cluster, tmp_path, keys=""):
+    port, admin_port = free_port(), free_port()
+    file = tmp_path / "away.toml"
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "127.0.0.1:{admin_port}"\n'
+                    f'[database.main]\nurl = "{cluster.url()}"\n{keys}\n[[endpoint]]\npath = "/one"\nget = "SELECT 1 AS one"\n')
+    return file, port
+
+
+def test_a_database_that_is_away_at_the_start(own_postgres, tmp_path):
+    own_postgres.stop()
+    file, _ = away_config(own_postgres, tmp_path, 'start_timeout = "1s"')
+    for command, least in (("check", 0), ("serve", 0.8)):
+        start = time.monotonic()
+        failed = subprocess.run([SLUICE, command, str(file)], capture_output=True, text=True, timeout=30)
+        assert failed.returncode == 1, failed.stderr
+        assert "away.toml:6:7: error: " in failed.stderr
+        assert time.monotonic() - start >= least
+        assert ("waiting for it" in failed.stderr) == (command == "serve")
+
+
+def test_the_start_waits_for_the_database(own_postgres, tmp_path):
+    own_postgres.stop()
+    file, port = away_config(own_postgres, tmp_path, 'start_timeout = "60s"')
+    with subprocess.Popen([SLUICE, "serve", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            assert "database main: " in process.stderr.readline()
+            own_postgres.start()
+            assert "database main: reached" in process.stderr.readline()
+            assert process.stdout.readline().startswith("sluice ")
+            for _ in range(2):
+                process.stdout.readline()
+            with Connection(port) as connection:
+                assert json.loads(connection.get("/one").body) == [{"one": 1}]
+        finally:
+            process.terminate()
+
+
+def test_an_outage_is_logged_once(sluice, own_postgres):
+    server = sluice(config(own_postgres), server="cores = 1")
+    assert server.get("/numbers/1").status == 200
+    for _ in range(2):
+        own_postgres.stop("immediate")
+        for n in range(50):
+            assert server.get(f"/numbers/{n + 1}").status == 503
+        own_postgres.start()
+        end = time.monotonic() + 20
+        told = server.log.count("answers again")
+        while server.log.count("answers again") == told:
+            assert time.monotonic() < end, server.log
+            server.get("/numbers/1")
+            time.sleep(0.05)
+    lines = [line for line in server.log.splitlines() if "sluice: " in line]
+    assert all(": database main: " in line for line in lines), lines
+    assert len(lines) == 4, lines

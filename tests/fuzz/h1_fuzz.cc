@@ -50,7 +50,8 @@ std::string text_of(const Parsed& parsed, RequestParser& parser) {
   const Request& request = parser.request();
   const auto add = [&text](std::string_view part) { text.append("\n").append(part); };
   add(std::to_string(static_cast<int>(request.method)) + std::to_string(static_cast<int>(request.version)));
-  for (std::string_view part : {request.method_text, request.target, request.path, request.query, request.authority}) {
+  for (std::string_view part : {request.method_text, request.target, request.path, request.segments, request.query,
+                                request.authority}) {
     add(part);
   }
   for (const Field& field : request.fields) {
@@ -70,8 +71,11 @@ void check_request(const Parsed& parsed, RequestParser& parser, std::string_view
   const Request& request = parser.request();
   require(request.path.starts_with('/') || request.path == "*" || request.method == Method::connect, "a path");
   require(request.path.find('\0') == std::string_view::npos, "NUL in a path");
-  require(request.path.find("//") == std::string_view::npos, "an empty segment");
-  require(("/" + std::string(request.path) + "/").find("/../") == std::string::npos, "a path that leads up");
+  std::string path(request.segments);
+  require(path.find("//") == std::string::npos, "an empty segment");
+  require(("/" + path + "/").find("/../") == std::string::npos, "a path that leads up");
+  std::replace(path.begin(), path.end(), '\0', '/');
+  require(path == request.path, "segments that are not the path's");
   for (const Field& field : request.fields) {
     require(!field.name.empty(), "an empty name");
     require(field.name.find_first_of(" \t\r\n:") == std::string_view::npos, "a name");

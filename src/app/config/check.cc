@@ -1,15 +1,16 @@
 #include "app/config/check.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "app/config/text.h"
+#include "app/listen.h"
 #include "core/address.h"
 #include "http/router.h"
+#include "sql/parameters.h"
 
 namespace sluice::app::config {
 namespace {
@@ -20,14 +21,17 @@ class Checker {
       : options_(options), source_(source), errors_(errors) {}
 
   void run() {
-    for (const auto& listen : options_.server.listen) check_listen(listen);
-    if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen);
+    for (const auto& listen : options_.server.listen) check_listen(listen, Listen::parse(listen.value).address);
+    check_tls(options_.server);
+    if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
     check_field_value(options_.server.server_header);
+    check_limits(options_.server);
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
-    if (options_.endpoints.empty() && options_.files.empty() && errors_.empty()) {
-      complain({}, "there is nothing to serve", "add an [[endpoint]] or [[files]]");
+    for (auto& websocket : options_.websockets) check_websocket(websocket);
+    if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
   }
 
@@ -36,8 +40,8 @@ class Checker {
     errors_.push_back({position, std::move(message), std::move(hint)});
   }
 
-  void check_listen(const Located<std::string>& listen) {
-    auto address = core::Address::parse(listen.value);
+  void check_listen(const Located<std::string>& listen, std::string_view written) {
+    auto address = core::Address::parse(written);
     if (!address) {
       complain(listen.position, "this is not an address to listen on",
                "write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"");
@@ -48,6 +52,43 @@ class Checker {
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
     if (fresh && !addresses_.emplace(text, listen.position).second) {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
+    }
+  }
+
+  void check_tls(const ServerOptions& server) {
+    int secure = 0;
+    int plain = 0;
+    for (const auto& listen : server.listen) {
+      const Listen parsed = Listen::parse(listen.value);
+      ++(parsed.secure(server.tls.has_value()) ? secure : plain);
+      if (parsed.scheme == Listen::Scheme::https && !server.tls) {
+        complain(listen.position, "there is no certificate for this address", "add [server.tls]");
+      }
+    }
+    if (!server.tls) return;
+    const TlsOptions& tls = *server.tls;
+    if (secure == 0) complain(tls.position, "no address of \"listen\" speaks TLS", "write \"https://...\" for one");
+    if (tls.redirect.value && plain == 0) {
+      complain(tls.redirect.position, "there is no address without TLS to redirect from",
+               "add one to \"listen\", such as \"http://*:80\"");
+    }
+    if (tls.redirect_port.position.line != 0 && !tls.redirect.value) {
+      complain(tls.redirect_port.position, "\"redirect_port\" is for \"redirect = true\"");
+    }
+    const bool asks = tls.client_auth.value != ClientAuth::off;
+    if (asks && tls.client_ca.value.empty()) {
+      complain(tls.client_auth.position, "certificates of clients cannot be verified without \"client_ca\"");
+    }
+    if (!asks && !tls.client_ca.value.empty()) {
+      complain(tls.client_ca.position, "\"client_ca\" is used only with \"client_auth\"",
+               "add client_auth = \"require\"");
+    }
+  }
+
+  void check_limits(const ServerOptions& server) {
+    if (server.target_limit.position.line != 0 && server.target_limit.value > server.header_limit) {
+      complain(server.target_limit.position, "a target of that length does not fit into header_limit",
+               fmt::format("header_limit is {}", format_size(server.header_limit)));
     }
   }
 
@@ -69,6 +110,11 @@ class Checker {
   void check_database(const sql::DatabaseOptions& database) {
     const sql::DatabaseOptions defaults;
     if (!database.is_sqlite()) {
+      if (!database.prepared.value && database.pipeline.position.line != 0) {
+        complain(database.pipeline.position,
+                 "\"pipeline\" needs prepared statements: without, each request has a connection for itself",
+                 "remove \"pipeline\" or \"prepared = false\"");
+      }
       if (database.batch.value > 1 && !database.prepared.value) {
         complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
       }
@@ -79,6 +125,9 @@ class Checker {
     }
     if (database.prepared.value != defaults.prepared.value) {
       complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
+    }
+    if (database.start_timeout.position.line != 0) {
+      complain(database.start_timeout.position, "\"start_timeout\" is for PostgreSQL, and this database is SQLite");
     }
     if (database.pipeline.value != defaults.pipeline.value) {
       complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
@@ -100,6 +149,17 @@ class Checker {
       }
     }
     for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+  }
+
+  void check_websocket(const http::ws::WebSocketOptions& websocket) {
+    if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
+      complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
+    }
+    const auto pattern = parse_path(websocket.path);
+    if (!pattern) return;
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
+      complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
   }
 
   // Nothing where it was complained about.
@@ -186,30 +246,9 @@ class Checker {
       complain(options.required.position, "a parameter with a default is never missing",
                "remove \"required\" or \"default\"");
     }
-    if (options.default_value && options.type && !fits(options.default_value->value.text, options.type->value)) {
+    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
       complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name));
     }
-  }
-
-  static bool fits(const std::string& text, sql::ParameterType type) {
-    const char* end = text.data() + text.size();
-    std::int64_t integer = 0;
-    double real = 0;
-    switch (type) {
-      case sql::ParameterType::text:
-        return true;
-      case sql::ParameterType::boolean:
-        return text == "true" || text == "false";
-      case sql::ParameterType::integer: {
-        auto [stopped, error] = std::from_chars(text.data(), end, integer);
-        return error == std::errc() && stopped == end;
-      }
-      case sql::ParameterType::real: {
-        auto [stopped, error] = std::from_chars(text.data(), end, real);
-        return error == std::errc() && stopped == end;
-      }
-    }
-    return false;
   }
 
   void check_files(files::FilesOptions& files) {
@@ -223,6 +262,9 @@ class Checker {
       complain(files.path.position, "the path of files has no parameters", "everything below it is served");
     } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern), files.path.position); !is_new) {
       complain(files.path.position, "other files have the same path", again(other->second));
+    } else if (auto everything = endpoints_.find((path == "/" ? "" : shape_of(*pattern)) + "/{...}");
+               everything != endpoints_.end()) {
+      complain(files.path.position, "an endpoint takes every path below this one", again(everything->second));
     }
   }
 

@@ -49,6 +49,8 @@ TEST(Load, EveryKey) {
 listen = ["127.0.0.1:1", "unix:/run/a.sock"]
 cores = 2
 header_limit = "32KiB"
+target_limit = "9KiB"
+field_limit = 200
 body_limit = 1000
 header_timeout = "1s"
 body_timeout = "2s"
@@ -65,7 +67,8 @@ url = "postgres://me@host/db"
 pool = 3
 wait = "100ms"
 statement_timeout = "1m"
-prepared = false
+start_timeout = "7s"
+prepared = true
 pipeline = 2
 [database.other]
 url = "sqlite:a.db"
@@ -89,12 +92,14 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
   EXPECT_EQ(options.server.cores, 2u);
   EXPECT_EQ(options.server.header_limit, 32_KiB);
+  EXPECT_EQ(options.server.target_limit.value, 9_KiB);
+  EXPECT_EQ(options.server.field_limit, 200u);
   EXPECT_EQ(options.server.body_limit, 1000_B);
   EXPECT_EQ(options.server.header_timeout, 1s);
   EXPECT_EQ(options.server.body_timeout, 2s);
   EXPECT_EQ(options.server.idle_timeout, 3s);
   EXPECT_EQ(options.server.write_timeout, 4s);
-  EXPECT_EQ(options.server.connections, 5u);
+  EXPECT_EQ(options.server.connections.value, 5u);
   EXPECT_EQ(options.server.grace, 0s);
   EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
   EXPECT_EQ(options.server.server_header.value, "");
@@ -102,14 +107,15 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{17, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{19, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{18, 7}));
+  EXPECT_EQ(database.url.position, (Position{20, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
-  EXPECT_FALSE(database.prepared.value);
+  EXPECT_TRUE(database.prepared.value);
+  EXPECT_EQ(database.start_timeout.value, 7s);
   EXPECT_EQ(database.pipeline.value, 2u);
   EXPECT_EQ(database.batch.value, 1u);
   EXPECT_FALSE(database.is_sqlite());
@@ -117,11 +123,11 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{26, 1}));
+  EXPECT_EQ(endpoint.position, (Position{29, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{30, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{33, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -174,10 +180,10 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
 }
 
 TEST(Errors, WhatIsPlannedSaysSo) {
-  EXPECT_EQ(errors_of("[server.tls]\ncert = \"a\"\n" + serves),
-            "a.toml:1:9: error: server.tls is not supported yet\n"
-            "  1 | [server.tls]\n"
-            "    |         ^\n");
+  EXPECT_EQ(errors_of("[policy.auth]\ntype = \"jwt\"\n" + serves),
+            "a.toml:1:2: error: policy is not supported yet\n"
+            "  1 | [policy.auth]\n"
+            "    |  ^\n");
   EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n[policy.auth]\n"),
             "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n"
             "10:2 policy is not supported yet\n");
@@ -264,7 +270,11 @@ TEST(Errors, Bounds) {
   EXPECT_EQ(server("connections = 0"), "2:15 server.connections must be at least 1\n");
   EXPECT_EQ(server("connections = 9223372036854775807"), "2:15 server.connections must be at most 10000000\n");
   EXPECT_EQ(server("header_limit = \"1B\""), "2:16 server.header_limit must be at least 1KiB\n");
-  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 1MiB\n");
+  EXPECT_EQ(server("header_limit = \"4KiB\"\ntarget_limit = \"4097B\""),
+            "3:16 a target of that length does not fit into header_limit | header_limit is 4KiB\n");
+  EXPECT_EQ(server("target_limit = \"63B\""), "2:16 server.target_limit must be at least 64B\n");
+  EXPECT_EQ(server("field_limit = 1001"), "2:15 server.field_limit must be at most 1000\n");
+  EXPECT_EQ(server("header_limit = \"2MiB\""), "2:16 server.header_limit must be at most 63KiB\n");
   EXPECT_EQ(server("body_limit = -1"), "2:14 server.body_limit must be at least 0\n");
   EXPECT_EQ(server("body_limit = 0"), "");
   EXPECT_EQ(server("header_timeout = \"0\""), "2:18 server.header_timeout must be at least 1ms\n");
@@ -326,6 +336,11 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nprepared = false\npipeline = 5\n"),
             "6:12 \"prepared\" is for PostgreSQL, and this database is SQLite\n"
             "7:12 \"pipeline\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nstart_timeout = \"1s\"\n"),
+            "6:17 \"start_timeout\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
+            "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
+            "remove \"pipeline\" or \"prepared = false\"\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nbatch = 2\n"),
             "6:9 \"batch\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),
@@ -355,6 +370,72 @@ TEST(Errors, Paths) {
                           "/{a:uuid}", "/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
     EXPECT_TRUE(path(bad).starts_with("2:8 not a path: ")) << bad << ": " << path(bad);
   }
+}
+
+TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
+  auto both = [](const std::string& endpoint, const std::string& files) {
+    return messages_of("[[endpoint]]\npath = \"" + endpoint +
+                       "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n[[files]]\npath = \"" + files +
+                       "\"\nroot = \".\"\n");
+  };
+  const std::string taken = "7:8 an endpoint takes every path below this one | it is in line 2 already\n";
+  EXPECT_EQ(both("/docs/{rest...}", "/docs/"), taken);
+  EXPECT_EQ(both("/{rest...}", "/"), taken);
+  EXPECT_EQ(both("/docs/{rest...}", "/"), "");
+  EXPECT_EQ(both("/docs", "/docs"), "");
+  EXPECT_EQ(both("/docs/{name}", "/docs"), "");
+}
+
+TEST(Load, WebSockets) {
+  const Options options = options_of(R"(
+[[websocket]]
+path = "/a"
+handler = "echo"
+[[websocket]]
+path = "/b/{room}"
+handler = "echo"
+max_message = "2MiB"
+max_frame = "64KiB"
+origins = ["https://example.com", "*", "null"]
+protocols = ["chat.v2"]
+compression = "connection"
+window_bits = 10
+ping_interval = "1m"
+pong_timeout = "2s"
+close_timeout = "3s"
+write_timeout = "4s"
+)");
+  ASSERT_EQ(options.websockets.size(), 2u);
+  EXPECT_EQ(options.websockets[0].compression, http::ws::Compression::off);
+  EXPECT_TRUE(options.websockets[0].origins.empty());
+  const auto& second = options.websockets[1];
+  EXPECT_EQ(second.max_message, 2u << 20);
+  EXPECT_EQ(second.max_frame->value, 64u << 10);
+  EXPECT_EQ(second.origins.size(), 3u);
+  EXPECT_EQ(second.compression, http::ws::Compression::connection);
+  EXPECT_EQ(second.window_bits, 10);
+  EXPECT_EQ(second.ping_interval, 1min);
+}
+
+TEST(Errors, WebSockets) {
+  const auto websocket = [](const std::string& keys) {
+    return messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n" + keys);
+  };
+  EXPECT_EQ(websocket(""), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\n"), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"ech\"\n"), "");
+  EXPECT_EQ(websocket("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n"),
+            "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
+  EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
+            "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
+  for (const char* origin : {"example.com", "https://", "https://a/", "https://a?b", "", "://a"}) {
+    EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
+  }
+  for (const char* protocol : {"", "a b", "a,b", "\u00e4"}) {
+    EXPECT_NE(websocket("protocols = [\"" + std::string(protocol) + "\"]\n"), "") << protocol;
+  }
+  EXPECT_NE(websocket("window_bits = 8\n"), "");
+  EXPECT_NE(websocket("window_bits = 16\n"), "");
 }
 
 TEST(Errors, PathsThatMatchTheSame) {
@@ -390,6 +471,36 @@ TEST(Errors, Listen) {
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
 }
 
+TEST(Errors, Tls) {
+  auto server = [](const std::string& listen, const std::string& tls) {
+    return messages_of("[server]\nlisten = [" + listen + "]\n" + tls + serves);
+  };
+  const std::string tls = "[server.tls]\ncert = \"a\"\nkey = \"b\"\n";
+  EXPECT_EQ(server("\"*:1\"", tls), "");
+  EXPECT_EQ(server("\"https://*:1\", \"http://*:2\", \"http://unix:/a\"", tls + "redirect = true\nredirect_port = 443\n"),
+            "");
+  EXPECT_EQ(server("\"http://*:1\"", ""), "");
+  EXPECT_EQ(server("\"https://*:1\"", ""), "2:11 there is no certificate for this address | add [server.tls]\n");
+  EXPECT_EQ(server("\"http://*:1\"", tls),
+            "3:1 no address of \"listen\" speaks TLS | write \"https://...\" for one\n");
+  EXPECT_EQ(server("\"http://*:1\", \"https://*:1\"", tls),
+            "2:25 [::]:1 is already listened on | it is in line 2 already\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "redirect = true\n"),
+            "6:12 there is no address without TLS to redirect from | add one to \"listen\", such as "
+            "\"http://*:80\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "redirect_port = 443\n"), "6:17 \"redirect_port\" is for \"redirect = true\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_auth = \"require\"\n"),
+            "6:15 certificates of clients cannot be verified without \"client_ca\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_ca = \"c\"\n"),
+            "6:13 \"client_ca\" is used only with \"client_auth\" | add client_auth = \"require\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_ca = \"c\"\nclient_auth = \"optional\"\n"), "");
+  EXPECT_EQ(server("\"*:1\"", "[server.tls]\n"),
+            "3:1 [server.tls] needs the key \"cert\"\n3:1 [server.tls] needs the key \"key\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "[[server.tls.certificate]]\ncert = \"a\"\n"),
+            "6:1 [[server.tls.certificate]] needs the key \"key\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "min_version = \"1.1\"\n").substr(0, 5), "6:15 ");
+}
+
 TEST(Errors, Parameters) {
   auto params = [](const std::string& lines) {
     return messages_of("[[endpoint]]\npath = \"/{p}/{n:int}\"\nget = \"SELECT 1\"\n[endpoint.params]\n" + lines +
@@ -403,11 +514,11 @@ TEST(Errors, Parameters) {
             "5:31 a parameter with a default is never missing | remove \"required\" or \"default\"\n");
   for (std::string good :
        {"int\", default = 5", "int\", default = \"-5\"", "real\", default = 5", "real\", default = 0.5",
-        "bool\", default = true", "text\", default = 5", "text\", default = \"\""}) {
+        "bool\", default = true", "bool\", default = 1", "text\", default = 5", "text\", default = \"\""}) {
     EXPECT_EQ(params("a = { type = \"" + good + " }"), "");
   }
   for (std::string bad : {"int\", default = 0.5", "int\", default = \"five\"", "real\", default = \"x\"",
-                          "bool\", default = 1", "int\", default = \"\""}) {
+                          "bool\", default = 2", "int\", default = \"\""}) {
     EXPECT_NE(params("a = { type = \"" + bad + " }").find("this does not fit the type of \"a\""), std::string::npos)
         << bad;
   }
@@ -474,8 +585,8 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, cores, header_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, connections, grace, access_log, server_header\n");
+            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
+            "write_timeout, connections, grace, access_log, server_header, tls\n");
 }
 
 class Files : public testing::Test {
@@ -511,6 +622,23 @@ TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
   EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
 }
 
+TEST_F(Files, PathsOfCertificatesToo) {
+  const auto config = load(write("[server]\nlisten = [\"https://unix:a.sock\"]\n"
+                                 "[server.tls]\ncert = \"a.pem\"\nkey = \"/a.key\"\n"
+                                 "client_ca = \"ca.pem\"\nclient_auth = \"require\"\n"
+                                 "[[server.tls.certificate]]\ncert = \"b.pem\"\nkey = \"b/b.key\"\n"
+                                 "[[files]]\npath = \"/\"\nroot = \"public\"\n"),
+                           environment);
+  ASSERT_TRUE(config) << config.error().text();
+  const ServerOptions& server = config->options.server;
+  EXPECT_EQ(server.listen[0].value, "https://unix:" + (folder_ / "a.sock").string());
+  EXPECT_EQ(server.tls->cert.value, folder_ / "a.pem");
+  EXPECT_EQ(server.tls->key.value, "/a.key");
+  EXPECT_EQ(server.tls->client_ca.value, folder_ / "ca.pem");
+  EXPECT_EQ(server.tls->certificates[0].cert.value, folder_ / "b.pem");
+  EXPECT_EQ(server.tls->certificates[0].key.value, folder_ / "b/b.key");
+}
+
 TEST_F(Files, FoldersMustExist) {
   std::string path = write("[[files]]\npath = \"/\"\nroot = \"publik\"\n[[files]]\npath = \"/a\"\nroot = \"a.toml\"\n");
   EXPECT_EQ(errors_in(path), path +
@@ -524,6 +652,22 @@ TEST_F(Files, FoldersMustExist) {
                                  "    |        ^\n"
                                  "    = it would be " +
                                  path + "\n");
+}
+
+TEST_F(Files, TheFallbackMustExist) {
+  EXPECT_EQ(errors_in(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"))
+                .substr(folder_.string().size()),
+            "/a.toml:4:12: error: there is no such file\n"
+            "  4 | fallback = \"app.html\"\n"
+            "    |            ^\n"
+            "    = it would be " +
+                (folder_ / "public/app.html").string() + "\n");
+  std::ofstream(folder_ / "public/app.html") << "x";
+  EXPECT_TRUE(load(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"), environment));
+  for (const char* path : {"", "/app.html", "../app.html", "a/../app.html", "a//b", "./app.html", "a/"}) {
+    EXPECT_NE(messages_of("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"" + std::string(path) + "\"\n"), "")
+        << path;
+  }
 }
 
 TEST_F(Files, CannotBeRead) {

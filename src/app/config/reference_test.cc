@@ -36,7 +36,7 @@ TEST(Reference, TablesOptionsBoundsAndDefaults) {
   for (const char* part :
        {"## `[server]`\n", "## `[database.NAME]`\n", "## `[[endpoint]]`\n", "## `[endpoint.params.NAME]`\n",
         "| `cores` | integer, 0 to 1024 | `0` |", "| `url` | string | required |",
-        "| `header_limit` | size, 1KiB to 1MiB | `\"16KiB\"` |",
+        "| `header_limit` | size, 1KiB to 63KiB | `\"16KiB\"` |",
         "| `returns` | `\"rows\"`, `\"object\"` | `\"rows\"` |", "| `timeout` | duration, 1ms to 1d |  |"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }

@@ -21,57 +21,60 @@ bool has_no_body(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
-// Awaits a Task while the client is there. A client that is gone (reset), or that has ended its side and then waited in
-// vain for the grace period, ends the Task: what it was waiting for is cancelled.
-template <class T>
-class Connection::WhilePresent : core::Waiter {
+// Watches whether the client is there while something is done for it. A client that is gone (reset), or that has ended
+// its side and then waited in vain for the grace period, is told of once. It takes the stream's place for one reader,
+// so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
+class Connection::Presence : core::Waiter {
  public:
-  WhilePresent(Connection& connection, core::Task<T> task)
-      : Waiter(&WhilePresent::changed),
-        connection_(connection),
-        task_(std::move(task)),
-        inner_(std::move(task_).operator co_await()),
-        timer_(&WhilePresent::expired, *this) {}
-  ~WhilePresent() { unlink(); }
+  Presence(const Presence&) = delete;
 
-  bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
-    caller_ = caller;
-    core::Handle& handle = connection_.stream_.handle();
-    SLUICE_ASSERT(handle.reader == nullptr);
-    handle.reader = this;
-    linked_ = true;
-    if (handle.peer_ended) start_grace();
-    return inner_.await_suspend(caller);
-  }
-  // Nothing: the client has gone.
-  std::optional<T> await_resume() {
+  void step_aside() noexcept { unlink(); }
+  // Tells of nothing before the next turn: what it would cancel may be what calls this.
+  void step_back() noexcept { watch(); }
+
+ protected:
+  using Gone = void (*)(Presence& self) noexcept;
+  Presence(Connection& connection, Gone gone)
+      : Waiter(&Presence::changed), connection_(connection), gone_(gone), timer_(&Presence::expired, *this) {}
+  ~Presence() {
     unlink();
-    if (gone_) return std::nullopt;
-    return inner_.await_resume();
+    if (connection_.presence_ == this) connection_.presence_ = nullptr;
+  }
+  void begin() noexcept {
+    connection_.presence_ = this;
+    watch();
   }
 
  private:
   struct Grace : core::Timer {
-    Grace(Callback fire, WhilePresent& owner) : Timer(fire), owner(owner) {}
-    WhilePresent& owner;
+    Grace(Callback fire, Presence& owner) : Timer(fire), owner(owner) {}
+    Presence& owner;
   };
   static void changed(core::Waiter& waiter) noexcept {
-    auto& self = static_cast<WhilePresent&>(waiter);
+    auto& self = static_cast<Presence&>(waiter);
     const core::Handle& handle = self.connection_.stream_.handle();
-    if (handle.failed) return self.give_up();
-    if (handle.peer_ended && !self.timer_.armed()) self.start_grace();
+    if (handle.failed) return self.tell();
+    if (handle.peer_ended && !self.timer_.armed()) self.tell_after(self.connection_.server_.options_.half_close_grace);
   }
-  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.give_up(); }
-  void start_grace() {
+  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.tell(); }
+  void watch() noexcept {
+    core::Handle& handle = connection_.stream_.handle();
+    SLUICE_ASSERT(handle.reader == nullptr);
+    handle.reader = this;
+    linked_ = true;
+    if (handle.failed) {
+      tell_after(Duration{});
+    } else if (handle.peer_ended) {
+      tell_after(connection_.server_.options_.half_close_grace);
+    }
+  }
+  void tell_after(Duration grace) noexcept {
     core::Reactor& reactor = connection_.stream_.reactor();
-    reactor.timers().schedule(timer_, reactor.now() + connection_.server_.options_.half_close_grace);
+    reactor.timers().schedule(timer_, reactor.now() + grace);
   }
-  void give_up() noexcept {
+  void tell() noexcept {
     unlink();
-    gone_ = true;
-    task_ = {};
-    caller_.resume();
+    gone_(*this);
   }
   void unlink() noexcept {
     if (!linked_) return;
@@ -81,12 +84,59 @@ class Connection::WhilePresent : core::Waiter {
   }
 
   Connection& connection_;
+  const Gone gone_;
+  Grace timer_;
+  bool linked_ = false;
+};
+
+// Awaits a Task while the client is there. Its leaving ends the Task: what that was waiting for is cancelled.
+template <class T>
+class Connection::WhilePresent : Presence {
+ public:
+  WhilePresent(Connection& connection, core::Task<T> task)
+      : Presence(connection, &WhilePresent::give_up),
+        task_(std::move(task)),
+        inner_(std::move(task_).operator co_await()) {}
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    begin();
+    return inner_.await_suspend(caller);
+  }
+  // Nothing: the client has gone.
+  std::optional<T> await_resume() {
+    step_aside();
+    if (gone_) return std::nullopt;
+    return inner_.await_resume();
+  }
+
+ private:
+  static void give_up(Presence& presence) noexcept {
+    auto& self = static_cast<WhilePresent&>(presence);
+    self.gone_ = true;
+    self.task_ = {};
+    self.caller_.resume();
+  }
+
   core::Task<T> task_;
   decltype(std::declval<core::Task<T>>().operator co_await()) inner_;
-  Grace timer_;
   std::coroutine_handle<> caller_;
-  bool linked_ = false;
   bool gone_ = false;
+};
+
+// Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
+class Connection::Active {
+ public:
+  Active(Server& server, Method method, bool secure)
+      : count_(server.counters_.active[secure ? 1 : 0][static_cast<std::size_t>(method)]) {
+    ++count_;
+  }
+  Active(const Active&) = delete;
+  ~Active() { --count_; }
+
+ private:
+  std::uint32_t& count_;
 };
 
 // The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
@@ -94,7 +144,9 @@ class Connection::WhilePresent : core::Waiter {
 class Connection::RequestBody final : public BodyReader {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
-      : connection_(connection), left_(framing.length), chunked_(framing.kind == BodyFraming::Kind::chunked),
+      : connection_(connection),
+        left_(framing.length),
+        chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue) {}
 
   core::Task<Result<std::string_view>> read() override {
@@ -126,9 +178,11 @@ class Connection::RequestBody final : public BodyReader {
         connection_.work_->output.append(continue_response);
         if (!co_await connection_.flush()) co_return refuse(400);
       }
-      const Instant deadline =
-          connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      const Instant deadline = connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      Presence* const presence = connection_.presence_;
+      if (presence != nullptr) presence->step_aside();
       auto got = co_await connection_.stream_.read(body, read_bytes, deadline);
+      if (presence != nullptr) presence->step_back();
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
     }
@@ -174,23 +228,32 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
-  if (idle_ != nullptr) idle_->cancel();
+  if (idle_ != nullptr) return idle_->cancel();
+  if (upgrade_ != nullptr) return upgrade_->drain();
+  stream_.give_up_handshake();
 }
 
 core::Task<void> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  Duration patience = overloaded_ ? overloaded_patience : options.header_timeout;
+  if (tls_context_ && !co_await shake_hands()) co_return;
+  idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   bool goes_on = true;
   while (goes_on) {
     if (!work_) {
       // Idle: the connection owns nothing but itself.
-      net::Stream::Wait wait = stream_.readable(reactor.now() + patience);
-      idle_ = &wait;
-      const auto waited = co_await wait;
-      idle_ = nullptr;
+      Result<void> waited;
+      if (!server_.draining_) {
+        net::Stream::Wait wait = stream_.readable(idle_until_);
+        idle_ = &wait;
+        waited = co_await wait;
+        idle_ = nullptr;
+      }
       const bool silent = !waited && waited.error().code == Errc::timed_out;
-      if (silent && !overloaded_) co_return;
+      if (silent && !overloaded_) {
+        stream_.say_goodbye();
+        co_return;
+      }
       work_ = server_.take_workspace();
       if (silent) {
         co_await refuse(503, "The server has as many connections as it may.");
@@ -200,7 +263,8 @@ core::Task<void> Connection::run() {
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {
         stream_.handle().may_read = true;
-        deadline_ = reactor.now();
+        // Who has only just shaken hands may still be sending it.
+        if (!waited) deadline_ = reactor.now();
       }
     }
 
@@ -212,7 +276,11 @@ core::Task<void> Connection::run() {
         if (!work_->input.empty()) {
           (void)co_await reading;
         } else {
-          if (server_.draining_) co_return;
+          if (server_.draining_) {
+            // The answer before may still fill the socket.
+            if (secure()) (void)co_await stream_.end(options.write_timeout);
+            co_return;
+          }
           work_->parser.reset();
           server_.give_back(std::move(work_));
           continue;
@@ -225,6 +293,8 @@ core::Task<void> Connection::run() {
         co_await refuse(408, "The request's header did not arrive in time.");
       } else if (!work_->input.empty() && got) {
         co_await refuse(400, "The connection ended within the request's header.");
+      } else if (got && secure()) {
+        (void)co_await stream_.end(options.write_timeout);
       }
       co_return;
     }
@@ -244,16 +314,26 @@ core::Task<void> Connection::run() {
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
+        if (response.upgrade) [[unlikely]] {
+          change_protocol(std::move(response), parsed.head_size);
+          co_return;
+        }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
+          const Active active(server_, request.method, request.secure);
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
         }
       } else {
+        const Active active(server_, request.method, request.secure);
         // Answers of requests that came before this one have waited long enough.
         if (!work_->output.empty() && !co_await flush()) co_return;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
           report(&request, 499, 0, true);
+          co_return;
+        }
+        if (response->upgrade) {
+          change_protocol(std::move(*response), parsed.head_size);
           co_return;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
@@ -268,18 +348,43 @@ core::Task<void> Connection::run() {
     }
     work_->parser.reset();
     deadline_ = reactor.now() + options.header_timeout;
-    patience = options.idle_timeout;
+    idle_until_ = reactor.now() + options.idle_timeout;
     if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
   }
   if (!work_->output.empty() && !co_await flush()) co_return;
   co_await linger();
 }
 
+core::Task<bool> Connection::shake_hands() {
+  Server::Counters::Tls& counters = server_.counters_.tls;
+  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
+  if (done) {
+    ++counters.handshakes;
+    if (stream_.tls()->resumed()) ++counters.resumed;
+    co_return true;
+  }
+  if (done.error().code == Errc::timed_out) {
+    ++counters.timed_out;
+  } else if (!stream_.tls()->has_received()) {
+    // Somebody has knocked and left, or was sent away.
+  } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
+    ++counters.plain_http;
+    stream_.drop_tls();
+    work_ = server_.take_workspace();
+    co_await refuse(400, "This port takes HTTPS only, and the request came without TLS.");
+  } else {
+    ++counters.failed;
+  }
+  co_return false;
+}
+
 Request& Connection::present_request() {
   Request& request = work_->parser.request();
   request.body = nullptr;
   request.peer = peer_;
-  request.secure = false;
+  request.secure = secure();
+  request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   request.extension = {};
   request.route = 0;
   return request;
@@ -306,7 +411,7 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields()});
+                                  .common = server_.common_fields(secure())});
   return framing;
 }
 
@@ -384,9 +489,11 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
       // answers among it, it still gets.
       output.truncate(complete);
-      (void)co_await flush();
+      const bool flushed = (co_await flush()).has_value();
       if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
       report(&request, response.status, sent, true);
+      // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
+      if (flushed && chunked && secure()) co_await linger(Goodbye::no);
       co_return Sent::no;
     }
     sent += output.size() - before;
@@ -412,34 +519,46 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
 core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
   const BodyFraming framing = work_->parser.body();
   if (framing.kind == BodyFraming::Kind::length && framing.length > server_.options_.body_limit) {
-    co_await refuse(413, "The request's body is longer than the server takes.");
+    co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
   }
   // What follows the head moves to the body's own buffer: it grows and shrinks while the head's views stay.
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
+  const Active active(server_, work_->parser.method(), secure());
   RequestBody body(*this, framing, work_->parser.expects_continue());
   Request& request = work_->parser.request();
   request.body = &body;
   if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
 
-  Response response = co_await server_.handler_.handle(request);
+  core::Async<Response> answer = server_.handler_.handle(request);
+  Response response;
+  if (answer.ready()) {
+    response = answer.take();
+  } else {
+    auto waited = co_await WhilePresent<Response>(*this, answer.take_task());
+    if (!waited) {
+      report(&request, 499, 0, true);
+      co_return Sent::no;
+    }
+    response = std::move(*waited);
+  }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
-  bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() &&
-              body.left_at_least() <= most_dropped;
+  bool keep =
+      work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
   for (std::uint64_t dropped = 0; keep && !body.done();) {
     auto piece = co_await body.read();
     dropped += piece ? piece->size() : 0;
     keep = piece && dropped <= most_dropped;
   }
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.");
+    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
   body.finish();
@@ -457,19 +576,100 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   co_return Sent::yes;
 }
 
-core::Task<void> Connection::refuse(int status, std::string_view detail) {
+// The connection as its bytes, for whoever has been handed it. What came behind the request's head is read first.
+class Connection::Tunnel final : public Duplex {
+ public:
+  Tunnel(net::Stream& stream, Buffer received) : stream_(stream), received_(std::move(received)) {}
+
+  core::Reactor& reactor() override { return stream_.reactor(); }
+
+  std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) override {
+    if (!received_.empty()) [[unlikely]] {
+      const std::size_t size = std::min(most, received_.size());
+      into.append(received_.view().substr(0, size));
+      received_.consume(size);
+      if (received_.empty()) received_.release();
+      return size;
+    }
+    net::Stream::Read reading = stream_.read(into, most, never);
+    if (!reading.attempt()) return std::nullopt;
+    return reading.await_resume();
+  }
+
+  core::Task<Result<void>> readable(Instant deadline) override {
+    if (!received_.empty()) co_return Result<void>{};
+    net::Stream::Wait wait = stream_.readable(deadline);
+    struct Place {
+      Tunnel& tunnel;
+      ~Place() { tunnel.waiting_ = nullptr; }
+    } place{*this};
+    waiting_ = &wait;
+    const auto waited = co_await wait;
+    // Errc::closed is what interrupt() ends the wait with.
+    if (!waited && waited.error().code == Errc::timed_out) co_return waited;
+    co_return Result<void>{};
+  }
+
+  void interrupt() override {
+    if (waiting_ != nullptr) waiting_->cancel();
+  }
+
+  core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override {
+    co_return co_await stream_.write(parts, progress);
+  }
+
+ private:
+  net::Stream& stream_;
+  Buffer received_;
+  net::Stream::Wait* waiting_ = nullptr;
+};
+
+void Connection::change_protocol(Response response, std::size_t head_size) {
+  const Request& request = work_->parser.request();
+  SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
+  h1::append_head(work_->output, {.status = response.status,
+                                  .version = request.version,
+                                  .connection = ResponseHead::Connection::upgrade,
+                                  .date = server_.date(),
+                                  .server = server_.options_.server_name,
+                                  .fields = response.fields.items(),
+                                  .trusted = response.fields.trusted(),
+                                  .common = server_.common_fields()});
+  report(&request, response.status, 0, false);
+  work_->input.consume(head_size);
+  upgrade_ = std::move(response.upgrade);
+}
+
+core::Task<void> Connection::run_upgrade() {
+  if (!co_await flush()) co_return;
+  Buffer received;
+  received.append(work_->input.view());
+  server_.give_back(std::move(work_));  // whoever goes on owns nothing of ours while it is idle
+  Tunnel tunnel(stream_, std::move(received));
+  if (server_.draining_) upgrade_->drain();
+  co_await upgrade_->run(tunnel);
+  upgrade_.reset();
+  work_ = server_.take_workspace();
+  co_await linger();
+}
+
+core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
   work_->output.append(body.view());
-  report(nullptr, status, body.size(), false);
+  report(request, status, body.size(), false);
   if (co_await flush()) co_await linger();
 }
 
-core::Task<void> Connection::linger() {
+core::Task<void> Connection::linger(Goodbye goodbye) {
   core::Reactor& reactor = stream_.reactor();
-  reactor.shutdown_write(stream_.handle());
+  if (goodbye == Goodbye::no) {
+    reactor.shutdown_write(stream_.handle());
+  } else if (!co_await stream_.end(server_.options_.write_timeout)) {
+    co_return;
+  }
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
   for (std::size_t dropped = 0; dropped < lingering_bytes;) {
@@ -484,6 +684,8 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
   if (server_.observer_ == nullptr) return;
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,
+                                .method = work_->parser.method(),
+                                .secure = secure(),
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,

@@ -259,7 +259,8 @@ std::string_view describe(Reason reason) {
   return {};
 }
 
-RequestParser::RequestParser(const RequestLimits& limits) : limits_(limits) {
+RequestParser::RequestParser(const RequestLimits& limits)
+    : limits_(limits), lines_(limits.field_count), fields_(limits.field_count) {
   limits_.head_size = std::min<std::size_t>(limits_.head_size, 65535);
 }
 
@@ -395,7 +396,7 @@ Parsed RequestParser::parse(std::string_view received) {
         if (end - p < 2) return pause(Phase::line, offset(p), line, at_limit);
         return refuse(Reason::bare_cr);
       }
-      if (line == lines_.data() + max_fields) return refuse(Reason::too_many_fields);
+      if (line == lines_.data() + lines_.size()) return refuse(Reason::too_many_fields);
       name = p;
       line->name.begin = offset(p);
       goto in_name;
@@ -533,6 +534,7 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   scratch_.clear();
   char* const out = scratch_.reserve(raw.size());
   std::size_t size = 0;
+  bool slashes = false;  // encoded ones have come
   out[size++] = '/';
   std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
   for (std::size_t i = 1;; ++i) {
@@ -557,9 +559,9 @@ Reason RequestParser::normalise_path(std::string_view raw) {
       const char byte = static_cast<char>(high << 4 | low);
       i += 2;
       if (byte == '\0') return Reason::bad_escape;
-      if (byte == '/') {
-        std::memcpy(out + size, "%2F", 3);
-        size += 3;
+      if (byte == '/') [[unlikely]] {
+        slashes = true;
+        out[size++] = '\0';
       } else {
         out[size++] = byte;
       }
@@ -569,6 +571,12 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   }
   scratch_.commit(size);
   at_.path_in = PathIn::scratch;
+  if (slashes) {
+    char* const path = scratch_.reserve(size);
+    std::replace_copy(scratch_.data(), scratch_.data() + size, path, '\0', '/');
+    scratch_.commit(size);
+    at_.path_in = PathIn::scratch_twice;
+  }
   return Reason::none;
 }
 
@@ -699,9 +707,12 @@ inline void RequestParser::form_views(const char* base) {
   request_.method_text = at_.method.in(base);
   request_.target = at_.target.in(base);
   if (at_.path_in == PathIn::received) [[likely]] {
-    request_.path = at_.path.in(base);
+    request_.path = request_.segments = at_.path.in(base);
+  } else if (at_.path_in == PathIn::scratch_twice) {
+    request_.segments = scratch_.view().substr(0, scratch_.size() / 2);
+    request_.path = scratch_.view().substr(scratch_.size() / 2);
   } else {
-    request_.path = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
+    request_.path = request_.segments = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
   }
   request_.query = {};
   if (at_.query_begin != 0) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/buffer.h"
 #include "http/message.h"
@@ -64,6 +65,7 @@ struct BodyFraming {
 struct RequestLimits {
   std::size_t head_size = 16 * 1024;   // bytes of request line and fields together: 431. At most 65,535.
   std::size_t target_size = 8 * 1024;  // bytes of the request target: 414
+  std::size_t field_count = 128;       // 431
 };
 
 // What one call of parse() came to.
@@ -87,12 +89,11 @@ struct Parsed {
 // before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', since browsers send
 // '|', '[' or '^' as they are.
 //
-// Request::path is decoded: escapes resolved, then "." and ".." segments removed, runs of '/' made one. Three
-// exceptions: an encoded slash (%2F) is data and stays "%2F" in the path ("%252F" decodes to the same three bytes); an
-// encoded NUL and a ".." above the root are refused. It is "*" for `OPTIONS *` and empty for CONNECT.
+// Request::path is decoded: split at '/', escapes resolved in each segment, then "." and ".." segments removed, runs of
+// '/' made one. An encoded slash (%2F) is data: it separates nothing, and Request::segments has a NUL in its place. An
+// encoded NUL and a ".." above the root are refused. The path is "*" for `OPTIONS *` and empty for CONNECT.
 class RequestParser {
  public:
-  static constexpr std::size_t max_fields = 128;
   static constexpr std::size_t max_method_size = 64;
   static constexpr int max_empty_lines = 2;
 
@@ -122,12 +123,15 @@ class RequestParser {
   // The protocols that the client would change to, as sent; empty unless Connection names "upgrade" too.
   [[nodiscard]] std::string_view upgrade() const { return upgrade_; }
 
+  // At any time since the request's first byte: its method, as far as it has come; else Method::other.
+  [[nodiscard]] Method method() const { return at_.method_known; }
   // Whether bytes of a request have been seen: an end of stream is then an error, else a goodbye.
   [[nodiscard]] bool in_request() const { return phase_ != Phase::start; }
 
  private:
   enum class Phase : std::uint8_t { start, method, target, version, line, name, value, complete };
-  enum class PathIn : std::uint8_t { received, scratch, literal };
+  // `scratch_twice`: with encoded slashes, the segments and then the path, which is as long.
+  enum class PathIn : std::uint8_t { received, scratch, scratch_twice, literal };
 
   // Offsets from the first received byte; a head has at most 65,535 bytes.
   struct Span {
@@ -207,8 +211,8 @@ class RequestParser {
   std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
   std::array<char, 64> known_host_{};
   Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
-  std::array<Line, max_fields> lines_;
-  std::array<Field, max_fields> fields_;
+  std::vector<Line> lines_;  // limits_.field_count long, as fields_
+  std::vector<Field> fields_;
 };
 
 }  // namespace sluice::http::h1

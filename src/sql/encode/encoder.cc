@@ -68,7 +68,8 @@ Encoder::Encoder(Format format, std::span<const Column> columns, EncodeOptions o
       layout_(owned_.get()),
       scratch_(layout_->depth_) {}
 
-void Encoder::begin(Buffer& out) {
+void Encoder::begin(Buffer& out, Header header) {
+  if (header == Header::absent && (is_csv(layout_->format_) || layout_->format_ == Format::csj)) return;
   if (!layout_->head_.empty()) out.append(layout_->head_);
 }
 

@@ -51,7 +51,7 @@ class Encoder {
   explicit Encoder(const Layout& layout);
   Encoder(Format format, std::span<const Column> columns, EncodeOptions options = {});
 
-  void begin(Buffer& out);
+  void begin(Buffer& out, Header header = Header::present);
   // The block has the columns that the layout was made from.
   void rows(const Block& block, Buffer& out);
   void end(Buffer& out);

@@ -9,19 +9,23 @@ namespace {
 
 struct Names {
   std::string_view media_type;
+  std::string_view media_type_without_header;
   std::string_view extension;
 };
 
 constexpr std::array<Names, 4> names{{
-    {"application/json", "json"},
-    {"application/x-ndjson", "ndjson"},
-    {"text/csv; charset=utf-8; header=present", "csv"},
-    {"application/csj", "csj"},
+    {"application/json", "application/json", "json"},
+    {"application/x-ndjson", "application/x-ndjson", "ndjson"},
+    {"text/csv; charset=utf-8; header=present", "text/csv; charset=utf-8; header=absent", "csv"},
+    {"application/csj", "application/csj; header=absent", "csj"},
 }};
 
 }  // namespace
 
-std::string_view media_type(Format format) { return names[static_cast<std::size_t>(format)].media_type; }
+std::string_view media_type(Format format, Header header) {
+  const Names& of = names[static_cast<std::size_t>(format)];
+  return header == Header::present ? of.media_type : of.media_type_without_header;
+}
 
 std::string_view extension(Format format) { return names[static_cast<std::size_t>(format)].extension; }
 

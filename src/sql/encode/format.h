@@ -15,8 +15,11 @@ namespace sluice::sql {
 //   csj     a line of the column names, then a line per row: JSON values between commas, without brackets
 enum class Format : std::uint8_t { json, ndjson, csv, csj };
 
+// Whether csv and csj begin with the line of the columns' names; the others have none.
+enum class Header : std::uint8_t { present, absent };
+
 // The Content-Type of an answer.
-[[nodiscard]] std::string_view media_type(Format format);
+[[nodiscard]] std::string_view media_type(Format format, Header header = Header::present);
 // The end of a path that asks for the format, without the dot.
 [[nodiscard]] std::string_view extension(Format format);
 [[nodiscard]] std::optional<Format> format_of_extension(std::string_view extension);

@@ -510,6 +510,8 @@ std::vector<Case> cases() {
       {"pg_lsn", text, one_of({"16/B374D848"})},
       {"int2vector", array_of(num, ' '), one_of({"", "1", "1 -2 3", "0 0"})},
       {"oidvector", array_of(text, ' '), one_of({"", "1", "1 2 4294967295"})},
+      {"int2vector[]", array_of(array_of(num, ' ')), array(one_of({"", "1", "1 -2 3"}))},
+      {"oidvector[]", array_of(array_of(text, ' ')), array(one_of({"", "1", "1 2 4294967295"}))},
       {"int4[]", array_of(num), array(integer(32))},
       {"float8[]", array_of(num), array(float8)},
       {"numeric[]", array_of(num), array(numeric)},

@@ -12,23 +12,15 @@
 #include "core/task.h"
 #include "net/stream.h"
 #include "sql/database.h"
+#include "sql/postgres/column_lists.h"
+#include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
+#include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
 
 class Pool;
 class Query;
-
-// An ErrorResponse, kept.
-struct ServerError {
-  std::string sqlstate;
-  std::string message;  // with detail and hint
-  std::string routine;
-  std::uint32_t position = 0;
-  bool at_bind = false;  // before the parameters were accepted
-
-  explicit ServerError(const ServerNotice& notice);
-};
 
 // One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and
 // again.
@@ -36,12 +28,9 @@ struct ServerError {
 // Requests are answered in the order in which they were sent, each up to its own ReadyForQuery, or, where
 // Options::batch lets look-ups share a Sync, up to its CommandComplete; those that the server skips because one before
 // them in the batch has failed are sent again, alone. The connection is used in one of two ways at a time:
-//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its buffer,
-//   and
-//           hands it over when it is whole;
+//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its inbox,
+//           and hands it over when it is whole;
 //   leased: one request has it for itself and reads when it wants more, so that a slow client stops the server.
-//
-//   in_ = [ scanned | not yet looked at ];  shared: `scanned` is the foremost answer so far;  leased: what has been cut
 class Connection {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
@@ -64,20 +53,19 @@ class Connection {
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
-  // A foremost request that takes longer is slow: nobody else joins it, and its statement gets a connection of its own
-  // the next time.
-  static constexpr Duration slow = 20ms;
+  // Nobody joins a foremost request that is slow, and its statement gets a connection of its own the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
-    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ &&
-           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow);
+    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
+           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
   [[nodiscard]] bool idle() const {
-    return state_ == State::ready && leased_ == nullptr && !draining_ && !dispatching_ && flight_size_ == 0;
+    return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
+           flight_size_ == 0;
   }
 
   // Writes the request; it goes out at the end of the turn. Precondition: can_share(), or idle().
   void send_shared(Query& query);
-  // Nobody waits for the answer of a shared request any more.
+  // Nobody waits for the answer of a shared request any more. Once it is slow and the foremost, it is cancelled.
   void forget(Query& query);
   // The query has been destroyed, or has taken its rows, while they were being handed over.
   void taken() { delivering_ = nullptr; }
@@ -93,18 +81,20 @@ class Connection {
     ready,      // rows or the end of the answer; a message
     need_more,  // receive() first
     too_large,  // a row over max_row_bytes
+    unknown,    // the columns have types that are being looked up; nothing has been cut
     broken,     // the connection has ended: failure()
   };
   enum class Received : std::uint8_t { bytes, nothing, broken };
 
   struct Piece {
+    std::span<const Column> columns;  // with rows, or finished
     std::span<const Field> fields;
     std::size_t rows = 0;
     std::size_t bytes = 0;
     bool finished = false;               // ReadyForQuery has come
     std::unique_ptr<ServerError> error;  // with finished
     bool stale = false;                  // with finished: the statement has to be prepared again
-    bool changed = false;                // with finished: its columns are not those it was prepared with
+    bool unusable = false;               // with finished: it is no result that has columns
   };
 
   void send_exclusive(Query& query);
@@ -121,10 +111,27 @@ class Connection {
 
   // Sends what has gathered, at the end of the turn.
   void flush_soon();
-  void cancel_finished(std::uint64_t life);
+  // How a CancelRequest ended: never sent; sent, and the server has given its signal; or sent, and nothing was heard.
+  enum class Cancel : std::uint8_t { unsent, done, unknown };
+  void cancel_finished(std::uint64_t life, Cancel outcome);
 
  private:
-  enum class Prepared : std::uint8_t { no, yes, stale };
+  // What the server has said of a statement's columns.
+  struct Described {
+    enum class Kind : std::uint8_t {
+      nothing,
+      usable,
+      unknown,   // their types are being looked up
+      unusable,  // there are none any more
+    };
+    Kind kind = Kind::nothing;
+    const ColumnLists::List* list = nullptr;  // usable; null: the statement's own
+  };
+  struct Prepared {
+    enum class State : std::uint8_t { no, yes, stale };
+    State state = State::no;  // for the next request that is sent
+    Described described;      // for the next answer that comes
+  };
 
   struct InFlight {
     Query* query = nullptr;  // null: nobody waits, or a session setting
@@ -140,11 +147,11 @@ class Connection {
     std::size_t rows = 0;
     std::size_t complete_rows = 0;  // when its command was complete
     bool complete = false;
-    bool described = false;
+    Described described;  // where it was asked for
     bool bound = false;
     bool suspended = false;
     bool discard = false;  // its rows are read and dropped
-    bool changed = false;
+    bool unusable = false;
     std::unique_ptr<ServerError> error;
   };
   struct ReadWaiter : core::Waiter {
@@ -161,16 +168,12 @@ class Connection {
   };
   struct Event;
 
-  [[nodiscard]] core::Task<bool> open(Role role);
-  [[nodiscard]] core::Task<bool> authenticate(Instant deadline);
-  [[nodiscard]] core::Task<bool> read_startup_message(Message& message, Instant deadline);
-  [[nodiscard]] core::Task<bool> write_startup_bytes(Buffer& bytes, Instant deadline);
-  void startup_failed(const ServerNotice& notice);
   void close();
 
   void write_statement(Query& query, std::uint32_t row_limit);
   void set_role(Role role);
   void push(const InFlight& entry);
+  void begin_foremost();
   InFlight pop();
   [[nodiscard]] InFlight& foremost() { return flight_[flight_first_]; }
   [[nodiscard]] Prepared& prepared(std::uint32_t statement);
@@ -178,20 +181,24 @@ class Connection {
   void pump();
   void handle(const Message& message);
   void handle_error(const Message& message);
-  void check_columns(const Message& message);
+  void take_description(const Message& message);
+  [[nodiscard]] Described described(const InFlight& entry);
   void complete_foremost();
   void finish_command();
   void handle_ready(const Message& message);
   void drop_skipped();
   void end_batch();
-  void deliver(Query& query, Answer& answer);
-  [[nodiscard]] bool cut_answer(Query& query, std::size_t rows);
+  void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
+  [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);
+  [[nodiscard]] Received receive(std::size_t& total);
   void break_off(std::string_view why);
   void break_off(Error why);
   void flush();
   void wake_runner();
   void end_drain();
+  void cancel_abandoned();
+  [[nodiscard]] bool hit_by_our_cancel(const ServerError& error) const;
   void watch(Instant when);
   void look_around();
 
@@ -202,6 +209,7 @@ class Connection {
 
   Pool& pool_;
   const std::size_t index_;
+  const Duration slow_;
   net::Stream stream_;
   ReadWaiter reader_;
   ReadWaiter writer_;
@@ -211,22 +219,21 @@ class Connection {
 
   State state_ = State::off;
   Role role_ = Role::shared;
-  bool draining_ = false;     // the rest of a cancelled answer is being dropped
-  bool cancelling_ = false;   // a CancelRequest is on its way: it must not hit the next query
-  bool dispatching_ = false;  // answers are being handed over
-  std::uint64_t life_ = 0;    // counts openings
+  bool draining_ = false;       // the rest of a cancelled answer is being dropped
+  bool cancelling_ = false;     // a CancelRequest is on its way: it must not hit the next query
+  std::size_t may_be_hit_ = 0;  // requests in flight that a cancel, sent for one before them, may have hit
+  bool dispatching_ = false;    // answers are being handed over
+  std::uint64_t life_ = 0;      // counts openings
   BackendKey key_;
   core::Address address_;
   Error failure_;
   Instant drain_deadline_ = never;
   Instant foremost_since_ = never;
+  Instant cancel_due_ = never;  // for the foremost request, should nobody wait for it
   Instant idle_since_ = never;
 
-  Buffer in_;
+  Inbox inbox_;
   Buffer out_;
-  std::size_t scanned_ = 0;
-  std::size_t needed_ = 0;  // bytes of the message that is incomplete, if known
-  std::size_t skip_ = 0;    // bytes to drop, still to come
   std::vector<Field> fields_;
   std::vector<Prepared> prepared_;  // by Statement::id
 
@@ -241,7 +248,8 @@ class Connection {
   Query* leased_ = nullptr;
   Query* delivering_ = nullptr;
   bool lease_finished_ = false;
-  InFlight lease_entry_;
+  bool lease_stale_ = false;
+  std::span<const Column> lease_columns_;
 };
 
 }  // namespace sluice::sql::postgres

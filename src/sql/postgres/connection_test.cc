@@ -79,6 +79,69 @@ class ScriptedServer {
   std::thread thread_;
 };
 
+// A server whose cancel comes too late: it has answered the look-up that was to be cancelled, and the signal hits the
+// one behind it. What is asked again gets `second`.
+class LateCancelServer {
+ public:
+  LateCancelServer(std::string first, std::string second) : first_(std::move(first)), second_(std::move(second)) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener_, 16), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~LateCancelServer() {
+    join();
+    ::close(listener_);
+  }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::uint16_t port = 0;
+  bool was_cancelled = false;  // these are for after join()
+  bool was_asked_before_signal = false;
+
+ private:
+  static bool readable(int fd, int patience_ms) {
+    pollfd one{fd, POLLIN, 0};
+    return ::poll(&one, 1, patience_ms) > 0;
+  }
+  static std::string receive(int fd) {
+    char bytes[4096];
+    const auto size = readable(fd, 10'000) ? ::recv(fd, bytes, sizeof bytes, 0) : 0;
+    return {bytes, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+  }
+  static void send(int fd, const std::string& bytes) {
+    EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  void serve() {
+    const int session = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
+    (void)receive(session);
+    send(session, started);
+    (void)receive(session);
+    const int cancel = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
+    was_cancelled = receive(cancel) == u32(16) + u32(80877102) + u32(1) + u32(2);
+    send(session, first_);
+    was_asked_before_signal = readable(session, 100);
+    ::close(cancel);
+    if (!receive(session).empty()) send(session, second_);
+    while (!receive(session).empty()) {
+    }
+    ::close(session);
+  }
+
+  const std::string first_;
+  const std::string second_;
+  int listener_ = -1;
+  std::thread thread_;
+};
+
 class ConnectionTest : public testing::Test {
  public:
   // Asks a server that follows the script for one row of two columns; gives the rows or the error.
@@ -183,6 +246,83 @@ TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
         EXPECT_FALSE(result) << i;
       }
     }
+  }
+}
+
+// The columns are of a type that nobody knows yet: what the catalog then says, or does not say, is waited for.
+TEST_F(ConnectionTest, TheAnswerAboutColumnsThatHaveChangedIsWaitedFor) {
+  const std::string other =
+      message('1', "") +
+      message('T', u16(1) + "m\0"s + u32(0) + u16(0) + u32(99999) + u16(4) + u32(0xffffffff) + u16(0)) +
+      message('2', "") + message('D', u16(1) + u32(2) + "ok") + done;
+  const std::string known = message('C', "SELECT 0\0"s) + ready;  // no such type: text
+  const std::string refused = message('E', "SERROR\0VERROR\0C42501\0Mpermission denied\0\0"s) + ready;
+  const std::string silent = message('N', "SNOTICE\0C00000\0Mx\0\0"s);
+  EXPECT_EQ(ask({started, other, known, other}, true), 1u);
+  const auto denied = ask({started, other, refused, other}, true);
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().sqlstate, "42501");
+  const auto late = ask({started, other, silent}, true);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().failure, Failure::timed_out);
+  const auto malformed = ask({started, other, message('D', u16(1) + u32(1) + "7") + ready}, true);
+  ASSERT_FALSE(malformed);
+}
+
+// Only once: what is cancelled again is not ours any more.
+TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
+  const std::string cancelled = message('E', "SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0"s);
+  for (const bool again : {false, true}) {
+    LateCancelServer server(begin + row + done + begin + cancelled + ready,
+                            again ? cancelled + ready : message('2', "") + row + done);
+    Options options;
+    options.addresses = {*core::Address::from_ip("127.0.0.1", server.port)};
+    options.user = options.database = "u";
+    options.pool_size = 1;
+    options.wait_ms = 20'000;
+    auto database = std::make_unique<Database>(*reactor, options);
+    Statement statements[2];
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      statements[i].id = i;
+      statements[i].text = "SELECT";
+      statements[i].columns = {{"a", builtin_type(23)}, {"b", builtin_type(25)}};
+      statements[i].one_row = true;
+    }
+    const auto ask = [](Database& db, const Statement& s, std::optional<Result<std::size_t>>& into) -> Task<void> {
+      auto cursor = co_await db.query(s, {}, {});
+      if (!cursor) {
+        into = std::unexpected(cursor.error());
+        co_return;
+      }
+      auto block = co_await (*cursor)->next();
+      if (block) into = block->rows;
+    };
+    std::optional<Result<std::size_t>> left;
+    std::optional<Result<std::size_t>> stayed;
+    core::TaskGroup leaving;
+    core::TaskGroup staying;
+    leaving.spawn(ask(*database, statements[0], left));
+    staying.spawn(ask(*database, statements[1], stayed));
+    while (database->open_connections() == 0) reactor->turn(reactor->now() + 10ms);
+    reactor->turn(reactor->now());
+    leaving.cancel();
+    const Instant end = reactor->now() + 20s;
+    while (!staying.empty() && reactor->now() < end) reactor->turn(reactor->now() + 10ms);
+    ASSERT_TRUE(stayed);
+    if (again) {
+      ASSERT_FALSE(*stayed);
+      EXPECT_EQ(stayed->error().sqlstate, "57014");
+      EXPECT_EQ(stayed->error().failure, Failure::statement);
+    } else {
+      EXPECT_EQ(*stayed, 1u);
+    }
+    EXPECT_EQ(database->counters().cancel_hits, 1u);
+    EXPECT_EQ(database->counters().opened, 1u);
+    database.reset();
+    reactor->turn(reactor->now());
+    server.join();
+    EXPECT_TRUE(server.was_cancelled);
+    EXPECT_FALSE(server.was_asked_before_signal);
   }
 }
 

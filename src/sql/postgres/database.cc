@@ -1,35 +1,58 @@
 #include "sql/postgres/database.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "sql/parameters.h"
-#include "sql/postgres/messages.h"
+#include "sql/postgres/describe.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t most_parameters = 65535;  // Bind counts them in 16 bits
 constexpr Duration prepare_patience = 30s;
+constexpr std::uint32_t text_oid = 25;
 
-Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
+std::uint32_t oid_of(ParameterType type) {
+  switch (type) {
+    case ParameterType::integer:
+      return 20;  // int8
+    case ParameterType::real:
+      return 701;  // float8
+    case ParameterType::boolean:
+      return 16;
+    case ParameterType::text:
+      break;
+  }
+  return text_oid;
+}
+
+bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+// Whether the statement itself says what the placeholder is: $1::text, or CAST($1 AS text).
+bool is_cast(std::string_view sql, const ParsedSql::Placeholder& placeholder) {
+  std::string_view after = sql.substr(placeholder.end);
+  while (!after.empty() && is_blank(after.front())) after.remove_prefix(1);
+  if (after.starts_with("::")) return true;
+  if (after.size() < 3 || (after[0] | 0x20) != 'a' || (after[1] | 0x20) != 's' || !is_blank(after[2])) return false;
+  std::string_view before = sql.substr(0, placeholder.begin);
+  const auto skip_blanks = [&] {
+    while (!before.empty() && is_blank(before.back())) before.remove_suffix(1);
+  };
+  skip_blanks();
+  if (!before.ends_with('(')) return false;
+  before.remove_suffix(1);
+  skip_blanks();
+  if (before.size() < 4) return false;
+  constexpr std::string_view word = "cast";
+  return std::equal(word.begin(), word.end(), before.end() - 4, [](char a, char b) { return a == (b | 0x20); });
+}
 
 }  // namespace
-
-// What the server says of a statement.
-struct Database::Description {
-  std::vector<std::uint32_t> parameters;
-  struct Column {
-    std::string name;
-    std::uint32_t type;
-  };
-  std::vector<Column> columns;
-};
 
 Database::Database(core::Reactor& reactor, Options options) : pool_(reactor, std::move(options)) {
   ping_.id = unnamed_statement;
   ping_.text = "SELECT 1";
-  ping_.columns.push_back({"?column?", builtin_type(23)});
+  ping_.columns.push_back({"?column?", builtin_type(23), 23});
   ping_.one_row = true;
 }
 
@@ -57,74 +80,44 @@ core::Task<Result<void>> Database::ping(Instant deadline) {
   }
 }
 
-core::Task<Result<void>> Database::describe(Query& conversation, std::string_view sql, Description& description) {
-  Connection& connection = conversation.connection();
-  write_parse(connection.out(), {}, sql);
-  write_describe_statement(connection.out(), {});
-  write_sync(connection.out());
-  connection.expect_answer(conversation);
-  std::optional<Error> refused;
-  for (;;) {
-    auto message = co_await conversation.message();
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    switch (message->type) {
-      case 'E': {
-        const auto notice = parse_notice(message->payload);
-        if (!notice) co_return std::unexpected(malformed());
-        const ServerError error(*notice);
-        const bool server_is_away = error.sqlstate.starts_with("53") || error.sqlstate.starts_with("57P");
-        refused = {server_is_away ? Failure::unavailable : Failure::statement, error.sqlstate, error.message,
-                   error.position};
-        break;
-      }
-      case 't': {
-        auto types = parse_parameter_description(message->payload);
-        if (!types) co_return std::unexpected(malformed());
-        description.parameters = std::move(*types);
-        break;
-      }
-      case 'T': {
-        const auto fields = parse_row_description(message->payload);
-        if (!fields) co_return std::unexpected(malformed());
-        for (const FieldDescription& field : *fields) {
-          description.columns.push_back({std::string(field.name), field.type});
-        }
-        break;
-      }
-      case 'Z':
-        if (refused) co_return std::unexpected(std::move(*refused));
-        co_return Result<void>{};
-      default:
-        break;  // ParseComplete, NoData
+// A parameter that PostgreSQL takes for text only because nothing tells it otherwise (`SELECT :id`) gets the type that
+// the configuration declares. Where that is refused (`lower(:id)`, `name = :id`), text it is.
+core::Task<Result<void>> Database::apply_declared(Query& conversation, const ParsedSql& parsed, Statement& statement,
+                                                  Description& description) {
+  std::vector<std::uint32_t> wanted(statement.parameters.size(), 0);
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::uint32_t type = oid_of(statement.parameters[i].declared.value_or(ParameterType::text));
+    if (type == text_oid || description.parameters[i] != text_oid) continue;
+    const std::string placeholder = "$" + std::to_string(i + 1);
+    if (std::any_of(parsed.placeholders.begin(), parsed.placeholders.end(), [&](const auto& one) {
+          return std::string_view(parsed.text).substr(one.begin, one.end - one.begin) == placeholder &&
+                 is_cast(parsed.text, one);
+        })) {
+      continue;
     }
+    wanted[i] = type;
+    candidates.push_back(i);
   }
-}
+  if (candidates.empty()) co_return Result<void>{};
 
-core::Task<Result<void>> Database::look_up_types(Query& conversation) {
-  Connection& connection = conversation.connection();
-  write_query(connection.out(), catalog_query(types_.missing()));
-  connection.expect_answer(conversation);
-  std::vector<CatalogRow> rows;
-  std::optional<Error> refused;
-  for (;;) {
-    auto message = co_await conversation.message();
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    if (message->type == 'D') {
-      Field fields[7];
-      const bool fits = cut_row(message->payload, 7, fields);
-      auto row = fits ? parse_catalog_row(fields) : std::nullopt;
-      if (!row) co_return std::unexpected(malformed());
-      rows.push_back(std::move(*row));
-    } else if (message->type == 'E') {
-      const auto notice = parse_notice(message->payload);
-      if (!notice) co_return std::unexpected(malformed());
-      const ServerError error(*notice);
-      refused = {Failure::statement, error.sqlstate, "looking up types: " + error.message, 0};
-    } else if (message->type == 'Z') {
-      if (refused) co_return std::unexpected(std::move(*refused));
-      types_.add(rows);
-      co_return Result<void>{};
+  // All of them; where that is refused, one after the other, each with those that have been taken.
+  std::vector<std::uint32_t> types = wanted;
+  for (std::size_t next = 0;;) {
+    auto described = co_await describe(conversation, parsed.text, types);
+    if (!described && described.error().failure != Failure::statement) {
+      co_return std::unexpected(std::move(described.error()));
     }
+    if (described && described->parameters.size() == types.size()) {
+      statement.parameter_types = types;
+      description = std::move(*described);
+      if (next == 0) co_return Result<void>{};
+    }
+    if (next == candidates.size() || candidates.size() == 1) co_return Result<void>{};
+    types = statement.parameter_types;
+    types.resize(wanted.size(), 0);
+    types[candidates[next]] = wanted[candidates[next]];
+    ++next;
   }
 }
 
@@ -147,26 +140,25 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   Query conversation(pool_, pool_.reactor().now() + prepare_patience);
   while (!conversation.advance()) co_await conversation.progress();
   if (conversation.failed()) co_return std::unexpected(std::move(conversation.error()));
-  Description description;
-  if (auto described = co_await describe(conversation, parsed->text, description); !described) {
-    Error error = std::move(described.error());
+  auto description = co_await describe(conversation, parsed->text, {});
+  if (!description) {
+    Error error = std::move(description.error());
     if (error.position != 0) {
       const std::size_t byte = byte_offset(parsed->text, error.position);
       error.position = character_position(source, parsed->source_offset(static_cast<std::uint32_t>(byte)));
     }
     co_return std::unexpected(std::move(error));
   }
-  if (description.parameters.size() != statement.parameters.size()) co_return std::unexpected(malformed());
-  for (const Description::Column& column : description.columns) {
-    TypePtr type = types_.find(column.type);
-    while (!type) {
-      if (auto looked_up = co_await look_up_types(conversation); !looked_up) {
-        co_return std::unexpected(std::move(looked_up.error()));
-      }
-      type = types_.find(column.type);
-    }
-    statement.columns.push_back({column.name, std::move(type)});
+  if (description->parameters.size() != statement.parameters.size()) {
+    co_return std::unexpected(Error{Failure::lost, {}, "the server counts the statement's parameters differently", 0});
   }
+  if (auto applied = co_await apply_declared(conversation, *parsed, statement, *description); !applied) {
+    co_return std::unexpected(std::move(applied.error()));
+  }
+  if (auto resolved = co_await resolve_types(conversation, types_, description->columns); !resolved) {
+    co_return std::unexpected(std::move(resolved.error()));
+  }
+  statement.columns = std::move(description->columns);
   statement.text = std::move(parsed->text);
   co_return statement;
 }

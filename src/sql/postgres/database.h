@@ -14,7 +14,13 @@
 #include "sql/postgres/pool.h"
 #include "sql/postgres/types.h"
 
+namespace sluice::sql {
+struct ParsedSql;
+}
+
 namespace sluice::sql::postgres {
+
+struct Description;
 
 // One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
 // server does. Cursors and tasks that it gave must be gone before it is destroyed.
@@ -28,16 +34,16 @@ class Database final : public sql::Database {
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+  [[nodiscard]] std::vector<Reading> readings() override;
 
   [[nodiscard]] const Counters& counters() { return pool_.counters(); }
   [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }
 
  private:
-  struct Description;
-
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
-  [[nodiscard]] core::Task<Result<void>> describe(Query& conversation, std::string_view sql, Description& description);
-  [[nodiscard]] core::Task<Result<void>> look_up_types(Query& conversation);
+
+  [[nodiscard]] core::Task<Result<void>> apply_declared(Query& conversation, const ParsedSql& parsed,
+                                                        Statement& statement, Description& description);
 
   Pool pool_;
   TypeCatalog types_;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/sleep.h"
+#include "sql/encode/encoder.h"
 #include "sql/postgres/cluster.h"
 #include "sql/postgres/url.h"
 
@@ -18,6 +19,9 @@ using core::Task;
 
 // What a test reads of a result.
 struct Rows {
+  const Column* columns = nullptr;  // of all blocks
+  std::vector<std::string> names;
+  std::vector<Form> forms;
   std::vector<std::vector<std::optional<std::string>>> rows;
   std::size_t blocks = 0;
   std::optional<Error> error;
@@ -28,6 +32,7 @@ class PostgresTest : public testing::Test {
   static Options options() {
     auto made = options_from_url(Cluster::shared().url());
     EXPECT_TRUE(made) << made.error();
+    made->slow_ms = 60'000;  // what is shared does not depend on how busy the machine is
     return *made;
   }
   void open(Options chosen = options()) {
@@ -102,7 +107,14 @@ class PostgresTest : public testing::Test {
         into.error = block.error();
         co_return;
       }
-      ++into.blocks;
+      if (into.blocks++ == 0) {
+        into.columns = block->columns.data();
+        for (const Column& column : block->columns) {
+          into.names.push_back(column.name);
+          into.forms.push_back(column.type->form);
+        }
+      }
+      EXPECT_EQ(block->columns.data(), into.columns);
       for (std::size_t i = 0; i < block->rows; ++i) {
         auto& row = into.rows.emplace_back();
         for (const Field& field : block->row(i)) {
@@ -206,6 +218,75 @@ TEST_F(PostgresTest, PrepareKeepsDeclaredTypesAndOneParameterPerName) {
   EXPECT_FALSE(s->parameters[0].declared);
   EXPECT_EQ(s->parameters[1].declared, ParameterType::integer);
   EXPECT_EQ(fetch(*s, {"10", "1"}).rows, (std::vector<Row>{{"21"}}));
+}
+
+std::string json_of(const Statement& statement, const Row& row) {
+  std::vector<Field> fields;
+  for (const auto& value : row) {
+    fields.push_back(value ? Field{value->data(), static_cast<std::uint32_t>(value->size())} : Field{});
+  }
+  Buffer out;
+  Encoder encoder(Format::json, statement.columns, {.object = true});
+  encoder.begin(out);
+  encoder.rows({statement.columns, fields, 1, true}, out);
+  encoder.end(out);
+  return std::string(out.view().substr(0, out.size() - 1));  // without the end of the line
+}
+
+TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
+  const std::vector<Parameter> declared = {{"id", ParameterType::integer},
+                                           {"x", ParameterType::real},
+                                           {"on", ParameterType::boolean},
+                                           {"t", ParameterType::text}};
+  for (const bool named : {true, false}) {
+    for (const bool one_row : {true, false}) {
+      Options chosen = options();
+      chosen.prepared = named;
+      chosen.pool_size = 1;
+      open(chosen);
+      auto s = prepare("SELECT :id AS id, :x AS x, :on AS \"on\", :t AS t, :u AS u", 1, declared);
+      ASSERT_TRUE(s) << s.error().message;
+      s->one_row = one_row;
+      EXPECT_EQ(s->parameter_types, (std::vector<std::uint32_t>{20, 701, 16, 0, 0}));
+      for (int i = 0; i < 2; ++i) {
+        const Rows rows = fetch(*s, {"5", "2.50", "true", "7", "8"});
+        ASSERT_FALSE(rows.error) << rows.error->message;
+        EXPECT_EQ(json_of(*s, rows.rows.at(0)), R"({"id":5,"x":2.5,"on":true,"t":"7","u":"8"})");
+        // And where it has to be prepared again.
+        if (named) (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
+      }
+      const Rows null = fetch(*s, {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+      EXPECT_EQ(json_of(*s, null.rows.at(0)), R"({"id":null,"x":null,"on":null,"t":null,"u":null})");
+      const Rows huge = fetch(*s, {"99999999999999999999", "1", "t", "", ""});
+      ASSERT_TRUE(huge.error);
+      EXPECT_EQ(huge.error->failure, Failure::bad_argument);
+    }
+  }
+}
+
+TEST_F(PostgresTest, ADeclaredParameterKeepsTheTypeThatTheStatementNeeds) {
+  const std::vector<Parameter> declared = {{"id", ParameterType::integer}, {"n", ParameterType::integer}};
+  auto ask = [&, number = 0U](const std::string& sql, std::vector<std::optional<std::string>> values) mutable {
+    const auto s = prepare(sql, number++, declared);
+    EXPECT_TRUE(s) << s.error().message;
+    if (!s) return std::string();
+    const Rows rows = fetch(*s, std::move(values));
+    EXPECT_FALSE(rows.error) << rows.error->message;
+    return rows.error ? std::string() : json_of(*s, rows.rows.at(0));
+  };
+  EXPECT_EQ(ask("SELECT relname FROM pg_class WHERE relname = 'pg_class' AND relname::text <> :id", {"5"}),
+            R"({"relname":"pg_class"})");
+  EXPECT_EQ(ask("SELECT lower(:id) AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT 1 + :id AS a", {"007"}), R"({"a":8})");
+  // What the statement says is what it means.
+  EXPECT_EQ(ask("SELECT :id::text AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT :id :: text AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
+  EXPECT_EQ(ask("SELECT CAST( :id AS text) AS a", {"007"}), R"({"a":"007"})");
+  EXPECT_EQ(ask("SELECT :id as cast", {"007"}), R"({"cast":7})");
+  // One can have its type and the other can't.
+  EXPECT_EQ(ask("SELECT lower(:id) AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
+  EXPECT_EQ(ask("SELECT :n AS n, lower(:id) AS a", {"008", "007"}), R"({"n":8,"a":"007"})");
+  EXPECT_EQ(ask("SELECT lower(:n) AS n, lower(:id) AS a", {"008", "007"}), R"({"n":"008","a":"007"})");
 }
 
 TEST_F(PostgresTest, PrepareRefusesAndPointsAtTheCharacter) {
@@ -319,6 +400,14 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
     ASSERT_FALSE(whole.error) << whole.error->message;
     EXPECT_EQ(whole.rows.at(0).at(0)->size(), 2'000'000u);
   }
+}
+
+// As long as nobody has seen a row, the error is the answer.
+TEST_F(PostgresTest, AnErrorBehindAFewRowsIsTheAnswer) {
+  const Rows rows = fetch(must_prepare("SELECT 10 / (3 - n) FROM generate_series(1, 5) n", 1));
+  ASSERT_TRUE(rows.error);
+  EXPECT_EQ(rows.error->sqlstate, "22012");
+  EXPECT_EQ(rows.blocks, 0u);
 }
 
 TEST_F(PostgresTest, NullsEmptyTextAndLargeArgumentsArriveAsTheyAre) {
@@ -489,6 +578,78 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
+// A slow look-up in a pipeline: nobody could have known, but nobody has to wait for it once its client has left.
+TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
+  Options chosen = options();
+  chosen.slow_ms = 20;
+  chosen.pool_size = 1;
+  open(chosen);
+  const std::string active =
+      "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%abandoned look-up%' AND state = 'active' AND pid <> "
+      "pg_backend_pid()";
+  for (const bool by_deadline : {false, true}) {
+    // New ones, as what has been slow once is not shared.
+    const Statement slow = must_prepare("SELECT pg_sleep(1000), 'abandoned look-up'", by_deadline ? 1 : 2, true);
+    const Statement quick = must_prepare("SELECT :k::int", by_deadline ? 3 : 4, true);
+    const std::uint64_t cancels = database->counters().cancels;
+    Rows slow_rows;
+    core::TaskGroup leaving;
+    std::vector<Rows> quick_rows(30);
+    leaving.spawn(collect(*database, slow, {}, slow_rows, {by_deadline ? reactor->now() + 100ms : never}));
+    for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+      tasks.spawn(collect(*database, quick, {std::to_string(i)}, quick_rows[i]));
+    }
+    if (!by_deadline) {
+      ASSERT_TRUE(turn_until([&] { return Cluster::shared().psql(active) == "1\n"; }));
+      EXPECT_EQ(tasks.size(), quick_rows.size()) << "they are behind it";
+      leaving.cancel();
+    }
+    settle();
+    for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+      ASSERT_FALSE(quick_rows[i].error) << quick_rows[i].error->message;
+      EXPECT_EQ(quick_rows[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+    }
+    EXPECT_EQ(Cluster::shared().psql(active), "0\n");
+    EXPECT_GT(database->counters().cancels, cancels);
+    if (by_deadline) {
+      ASSERT_TRUE(slow_rows.error);
+      EXPECT_EQ(slow_rows.error->failure, Failure::timed_out);
+    }
+  }
+  EXPECT_EQ(database->counters().exclusive_requests, 0u);
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
+// Those that are abandoned one behind the other are cancelled one after the other.
+class PostgresBatchTest : public PostgresTest, public testing::WithParamInterface<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Batch, PostgresBatchTest, testing::Values(1, 8));
+
+TEST_P(PostgresBatchTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
+  Options chosen = options();
+  chosen.slow_ms = 20;
+  chosen.pool_size = 1;
+  chosen.batch = GetParam();
+  open(chosen);
+  const Statement slow = must_prepare("SELECT pg_sleep(1000)", 1, true);
+  const Statement quick = must_prepare("SELECT :k::int", 2, true);
+  core::TaskGroup leaving;
+  std::vector<Rows> slow_rows(4);
+  std::vector<Rows> quick_rows(12);
+  for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+    if (i % 3 == 0) leaving.spawn(collect(*database, slow, {}, slow_rows[i / 3]));
+    tasks.spawn(collect(*database, quick, {std::to_string(i)}, quick_rows[i]));
+  }
+  turn_for(30ms);
+  leaving.cancel();
+  settle();
+  for (std::size_t i = 0; i < quick_rows.size(); ++i) {
+    ASSERT_FALSE(quick_rows[i].error) << quick_rows[i].error->message;
+    EXPECT_EQ(quick_rows[i].rows, (std::vector<Row>{{std::to_string(i)}}));
+  }
+  EXPECT_GE(database->counters().cancels, 1u);  // one that hits Parse ends all that are behind it
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
 TEST_F(PostgresTest, AQueryOverItsDeadlineIsCancelledAndTimedOut) {
   const Statement s = must_prepare("SELECT pg_sleep(30), 'too slow' AS x", 1);
   const Rows rows = fetch(s, {}, {reactor->now() + 100ms});
@@ -595,7 +756,7 @@ TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
 }
 
 TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
-  // One connection, so that whoever discards the statements does so where they are, however slow the machine is.
+  // One connection, so that whoever discards the statements does so where they are.
   Options one_connection = options();
   one_connection.pool_size = 1;
   open(one_connection);
@@ -610,17 +771,281 @@ TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
   (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
   EXPECT_GE(database->counters().reprepared, 1u);
-  // Other columns: what JSON makes of them was decided at the start. An error, and again one for everybody who asks.
-  Cluster::shared().psql("ALTER TABLE stale ALTER COLUMN a TYPE text");
+}
+
+using Names = std::vector<std::string>;
+using Forms = std::vector<Form>;
+
+// How a statement can be on its way.
+struct Way {
+  std::string name;
+  bool one_row;  // shared
+  std::size_t pool_size;
+  bool prepared;
+  std::size_t batch = 1;
+};
+const std::vector<Way> ways = {
+    {"shared", true, 8, true},       {"shared, one connection", true, 1, true},
+    {"exclusive", false, 8, true},   {"exclusive, one connection", false, 1, true},
+    {"unprepared", false, 8, false}, {"in a batch", true, 1, true, 16},
+};
+
+class ChangingColumns : public PostgresTest {
+ public:
+  void open(const Way& way) {
+    Options chosen = options();
+    chosen.pool_size = way.pool_size;
+    chosen.prepared = way.prepared;
+    chosen.batch = way.batch;
+    chosen.wait_ms = 20'000;
+    PostgresTest::open(chosen);
+  }
+  // Several in flight, all with the same answer.
+  Rows ask(const Statement& statement) {
+    std::vector<Rows> answers(6);
+    for (Rows& answer : answers) tasks.spawn(collect(*database, statement, {"1"}, answer));
+    settle();
+    for (const Rows& answer : answers) {
+      EXPECT_FALSE(answer.error) << answer.error->message;
+      EXPECT_EQ(answer.columns, answers[0].columns);
+      EXPECT_EQ(answer.rows, answers[0].rows);
+    }
+    return answers[0];
+  }
+  void alter(const std::string& what) { Cluster::shared().psql("ALTER TABLE changing " + what); }
+};
+
+TEST_F(ChangingColumns, AreAnsweredAsTheyAre) {
+  for (const Way& way : ways) {
+    SCOPED_TRACE(way.name);
+    open(way);
+    Cluster::shared().psql(
+        "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'x')");
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    Rows rows = ask(s);
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "x"}}));
+    EXPECT_EQ(rows.columns, s.columns.data());
+
+    alter("ADD COLUMN c boolean DEFAULT true");
+    rows = ask(s);
+    EXPECT_EQ(rows.names, (Names{"a", "b", "c"}));
+    EXPECT_EQ(rows.forms, (Forms{Form::number, Form::text, Form::boolean}));
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "x", "t"}}));
+    const Column* const with_c = rows.columns;
+
+    alter("DROP COLUMN b");
+    rows = ask(s);
+    EXPECT_EQ(rows.names, (Names{"a", "c"}));
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "t"}}));
+
+    alter("RENAME COLUMN c TO d");
+    rows = ask(s);
+    EXPECT_EQ(rows.names, (Names{"a", "d"}));
+
+    alter("ALTER COLUMN a TYPE text");
+    rows = ask(s);
+    EXPECT_EQ(rows.names, (Names{"a", "d"}));
+    EXPECT_EQ(rows.forms, (Forms{Form::text, Form::boolean}));
+
+    // Back to lists that were there before.
+    alter("ALTER COLUMN a TYPE int USING a::int, DROP COLUMN d, ADD COLUMN b text DEFAULT 'y'");
+    rows = ask(s);
+    EXPECT_EQ(rows.columns, s.columns.data());
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "y"}}));
+    alter("ADD COLUMN c boolean DEFAULT false");
+    rows = ask(s);
+    EXPECT_EQ(rows.columns, with_c);
+    EXPECT_EQ(rows.names, (Names{"a", "b", "c"}));
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "y", "f"}}));
+    EXPECT_EQ(database->counters().look_ups, 0u) << "types that are built in need none";
+    EXPECT_EQ(database->counters().lost, 0u);
+  }
+}
+
+TEST_F(ChangingColumns, MayBeOfTypesOfTheDatabasesOwn) {
+  for (const Way& way : ways) {
+    SCOPED_TRACE(way.name);
+    open(way);
+    Cluster::shared().psql(
+        "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
+        "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); CREATE TYPE own.other AS ENUM ('sad', 'ok');"
+        "CREATE TYPE own.pair AS (n int, m own.mood);"
+        "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok')");
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    std::uint64_t look_ups = 0;
+    const auto ask_after_change = [&] {
+      if (!way.prepared) {
+        // It may have written something: it isn't sent again, but its columns are known to those that follow.
+        const Rows refused = fetch(s, {"1"});
+        EXPECT_TRUE(refused.error);
+        if (refused.error) EXPECT_EQ(refused.error->failure, Failure::statement);
+        EXPECT_TRUE(refused.rows.empty());
+      }
+      const Rows rows = ask(s);
+      EXPECT_EQ(database->counters().look_ups, ++look_ups) << "one for all who wait";
+      return rows;
+    };
+    ASSERT_FALSE(ask(s).error);
+
+    alter("ALTER COLUMN b TYPE own.mood USING b::own.mood");
+    Rows rows = ask_after_change();
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "ok"}}));
+    EXPECT_NE(rows.columns, s.columns.data());
+    const Column* const with_mood = rows.columns;
+
+    // From one type of the database's own to another.
+    alter("ALTER COLUMN b TYPE own.other USING b::text::own.other");
+    rows = ask_after_change();
+    EXPECT_NE(rows.columns, with_mood);
+    alter("ALTER COLUMN b TYPE own.mood[] USING ARRAY[b::text::own.mood]");
+    rows = ask_after_change();
+    EXPECT_EQ(rows.forms, (Forms{Form::number, Form::array}));
+    EXPECT_EQ(rows.columns[1].type->element->form, Form::text);
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "{ok}"}}));
+    alter("ALTER COLUMN b TYPE own.pair USING ROW(7, b[1])::own.pair");
+    rows = ask_after_change();
+    ASSERT_EQ(rows.forms, (Forms{Form::number, Form::composite}));
+    ASSERT_EQ(rows.columns[1].type->attributes.size(), 2u);
+    EXPECT_EQ(rows.columns[1].type->attributes[0].type->form, Form::number);
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "(7,ok)"}}));
+
+    // What has been there before is known.
+    alter("ALTER COLUMN b TYPE own.mood USING (b).m");
+    rows = ask(s);
+    EXPECT_EQ(rows.columns, with_mood);
+    alter("ALTER COLUMN b TYPE text");
+    EXPECT_EQ(ask(s).columns, s.columns.data());
+    EXPECT_EQ(database->counters().look_ups, look_ups);
+    EXPECT_EQ(database->counters().lost, 0u);
+  }
+}
+
+TEST_F(ChangingColumns, OfAStatementThatWasPreparedWithTypesOfTheDatabasesOwn) {
+  for (const Way& way : ways) {
+    SCOPED_TRACE(way.name);
+    open(way);
+    Cluster::shared().psql(
+        "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
+        "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); CREATE TYPE own.pair AS (n int, t text);"
+        "CREATE TABLE changing (a int, b own.mood); INSERT INTO changing VALUES (1, 'ok')");
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    EXPECT_EQ(ask(s).columns, s.columns.data());
+    alter("ALTER COLUMN b TYPE own.pair USING ROW(1, 'x')::own.pair");
+    if (!way.prepared) (void)fetch(s, {"1"});
+    EXPECT_EQ(ask(s).forms, (Forms{Form::number, Form::composite}));
+    alter("ALTER COLUMN b TYPE own.mood USING 'sad'::own.mood");
+    EXPECT_EQ(ask(s).columns, s.columns.data());
+  }
+}
+
+TEST_F(ChangingColumns, AreFoundOnEveryConnection) {
+  Way way = ways[2];
+  way.pool_size = 4;
+  open(way);
+  Cluster::shared().psql(
+      "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b int);"
+      "INSERT INTO changing SELECT n, n FROM generate_series(1, 20000) n");
+  const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''", 1);
+  EXPECT_EQ(ask(s).rows.size(), 20'000u);
+  EXPECT_GT(database->open_connections(), 2u);
+  alter("ADD COLUMN c int");
+  const Rows rows = ask(s);
+  EXPECT_EQ(rows.rows.size(), 20'000u);
+  EXPECT_EQ(rows.names, (Names{"a", "b", "c"}));
+  EXPECT_GT(rows.blocks, 1u);
+}
+
+TEST_F(ChangingColumns, WhenNoneAreLeftTheStatementFailsUntilThereAreSome) {
+  for (const Way& way : ways) {
+    SCOPED_TRACE(way.name);
+    open(way);
+    Cluster::shared().psql(
+        "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int); INSERT INTO changing VALUES (1)");
+    const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''", 1, way.one_row);
+    EXPECT_EQ(ask(s).rows, (std::vector<Row>{{"1"}}));
+    alter("DROP COLUMN a");
+    std::vector<Rows> answers(5);
+    for (Rows& answer : answers) tasks.spawn(collect(*database, s, {"1"}, answer));
+    settle();
+    for (const Rows& answer : answers) {
+      ASSERT_TRUE(answer.error);
+      EXPECT_EQ(answer.error->failure, Failure::statement);
+      EXPECT_NE(answer.error->message.find("no columns"), std::string::npos) << answer.error->message;
+    }
+    alter("ADD COLUMN b int DEFAULT 2");
+    const Rows rows = ask(s);
+    EXPECT_EQ(rows.names, (Names{"b"}));
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"2"}}));
+    EXPECT_EQ(database->counters().lost, 0u);
+  }
+}
+
+TEST_F(ChangingColumns, RecoverWhenTheCatalogCanBeReadAgain) {
+  auto chosen = options_from_url(Cluster::shared().tcp_url("scram_user", "secret s"));
+  ASSERT_TRUE(chosen);
+  PostgresTest::open(*chosen);
+  Cluster::shared().psql(
+      "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
+      "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); GRANT USAGE ON SCHEMA own TO scram_user;"
+      "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok');"
+      "GRANT SELECT ON changing TO scram_user");
+  const Statement s = must_prepare("SELECT * FROM changing", 1, true);
+  EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1", "ok"}}));
+  Cluster::shared().psql("REVOKE SELECT ON pg_catalog.pg_type FROM PUBLIC");
+  alter("ALTER COLUMN b TYPE own.mood USING b::own.mood");
   std::vector<Rows> answers(5);
-  for (Rows& answer : answers) tasks.spawn(collect(*database, s, {"1"}, answer));
+  for (Rows& answer : answers) tasks.spawn(collect(*database, s, {}, answer));
   settle();
+  Cluster::shared().psql("GRANT SELECT ON pg_catalog.pg_type TO PUBLIC");
   for (const Rows& answer : answers) {
     ASSERT_TRUE(answer.error);
+    EXPECT_EQ(answer.error->sqlstate, "42501");
     EXPECT_EQ(answer.error->failure, Failure::statement);
   }
-  Cluster::shared().psql("ALTER TABLE stale ALTER COLUMN a TYPE int USING a::int");
-  EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
+  EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1", "ok"}}));
+}
+
+// Clients that leave at any moment of it.
+TEST_F(ChangingColumns, DoNotNeedTheirClients) {
+  for (const Way& way : ways) {
+    if (!way.prepared) continue;
+    SCOPED_TRACE(way.name);
+    open(way);
+    Cluster::shared().psql(
+        "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
+        "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok')");
+    const Statement s = must_prepare("SELECT * FROM changing", 1, way.one_row);
+    for (int turns = 0; turns < 12; ++turns) {
+      const std::string type = "own.mood" + std::to_string(turns);
+      Cluster::shared().psql("CREATE TYPE " + type + " AS ENUM ('ok'); ALTER TABLE changing ALTER COLUMN b TYPE " +
+                             type + " USING b::text::" + type);
+      std::vector<Rows> lost(5);
+      std::vector<Rows> answers(2);
+      core::TaskGroup leaving;
+      for (std::size_t i = 0; i < lost.size(); ++i) {
+        leaving.spawn(collect(*database, s, {}, lost[i]));
+        if (i < answers.size()) tasks.spawn(collect(*database, s, {}, answers[i]));
+      }
+      for (int i = 0; i < turns; ++i) reactor->turn(reactor->now() + 1ms);
+      leaving.cancel();
+      settle();
+      for (const Rows& answer : answers) {
+        ASSERT_FALSE(answer.error) << answer.error->message;
+        EXPECT_EQ(answer.rows, (std::vector<Row>{{"1", "ok"}}));
+      }
+    }
+    // Nor the database itself.
+    Cluster::shared().psql("ALTER TABLE changing ALTER COLUMN b TYPE own.mood0 USING b::text::own.mood0");
+    Cluster::shared().psql(
+        "CREATE TYPE own.last AS ENUM ('ok'); ALTER TABLE changing ALTER COLUMN b TYPE own.last USING "
+        "b::text::own.last");
+    core::TaskGroup leaving;
+    Rows lost;
+    leaving.spawn(collect(*database, s, {}, lost));
+    (void)turn_until([&] { return database->counters().look_ups == 13; });
+    leaving.cancel();
+    database.reset();
+  }
 }
 
 TEST_F(PostgresTest, AStatementThatCannotBeParsedAnyMoreRecoversWhenItCan) {
@@ -835,9 +1260,6 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
 }
 
 // Under load: every request is answered, rightly or with an error; nothing hangs, nobody gets another one's row.
-class PostgresBatchTest : public PostgresTest, public testing::WithParamInterface<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(Batch, PostgresBatchTest, testing::Values(1, 8));
-
 TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   Options chosen = options();
   chosen.wait_ms = 5000;

@@ -258,11 +258,12 @@ void write_query(Buffer& out, std::string_view sql) {
   append_string(out, sql);
 }
 
-void write_parse(Buffer& out, std::string_view name, std::string_view sql) {
-  begin_message(out, 'P', name.size() + 1 + sql.size() + 1 + 2);
+void write_parse(Buffer& out, std::string_view name, std::string_view sql, std::span<const std::uint32_t> types) {
+  begin_message(out, 'P', name.size() + 1 + sql.size() + 1 + 2 + 4 * types.size());
   append_string(out, name);
   append_string(out, sql);
-  append_u16(out, 0);
+  append_u16(out, static_cast<std::uint16_t>(types.size()));
+  for (const std::uint32_t type : types) append_u32(out, type);
 }
 
 void write_describe_statement(Buffer& out, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -144,8 +145,8 @@ void write_password(Buffer& out, std::string_view password);
 void write_sasl_initial(Buffer& out, std::string_view mechanism, std::string_view response);
 void write_sasl_response(Buffer& out, std::string_view response);
 void write_query(Buffer& out, std::string_view sql);
-// Parameter types are left to the server.
-void write_parse(Buffer& out, std::string_view name, std::string_view sql);
+// A parameter whose type is 0, or that has none in `types`, is left to the server.
+void write_parse(Buffer& out, std::string_view name, std::string_view sql, std::span<const std::uint32_t> types);
 void write_describe_statement(Buffer& out, std::string_view name);
 void write_close_statement(Buffer& out, std::string_view name);
 // Binds the unnamed portal; everything goes and comes as text. `parameters` is what put_parameter() made, `count`

@@ -151,8 +151,11 @@ TEST(WriteTest, MessagesAreAsTheProtocolSays) {
   Buffer out;
   write_startup(out, {{"user", "a"}, {"database", "b"}});
   EXPECT_EQ(take(out), u32(27) + u32(196608) + "user\0a\0database\0b\0\0"s);
-  write_parse(out, "s1", "SELECT $1");
+  write_parse(out, "s1", "SELECT $1", {});
   EXPECT_EQ(take(out), message('P', "s1\0SELECT $1\0"s + u16(0)));
+  const std::uint32_t types[] = {0, 20};
+  write_parse(out, "", "SELECT $1, $2", types);
+  EXPECT_EQ(take(out), message('P', "\0SELECT $1, $2\0"s + u16(2) + u32(0) + u32(20)));
   write_describe_statement(out, "s1");
   EXPECT_EQ(take(out), message('D', "Ss1\0"s));
   write_close_statement(out, "s1");

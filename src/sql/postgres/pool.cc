@@ -20,7 +20,8 @@ Pool::Pool(core::Reactor& reactor, Options options)
       options_(std::move(options)),
       random_(static_cast<std::uint64_t>(reactor.wall_clock_ns()) | 1),
       retry_timer_(&Pool::on_retry, *this),
-      serve_hook_(&Pool::on_turn_end, *this) {
+      serve_hook_(&Pool::on_turn_end, *this),
+      column_lists_(*this) {
   for (std::size_t i = 0; i < std::max<std::size_t>(options_.pool_size, 1); ++i) {
     connections_.push_back(std::make_unique<Connection>(*this, i));
   }
@@ -28,14 +29,19 @@ Pool::Pool(core::Reactor& reactor, Options options)
 }
 
 Pool::~Pool() {
-  SLUICE_ASSERT(waiting_ == 0);
   tasks_.cancel();
+  SLUICE_ASSERT(waiting_ == 0);
 }
 
 std::size_t Pool::open_connections() const {
   return static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), [](const auto& connection) {
     return connection->state() == Connection::State::ready;
   }));
+}
+
+std::size_t Pool::idle_connections() const {
+  return static_cast<std::size_t>(
+      std::count_if(connections_.begin(), connections_.end(), [](const auto& one) { return one->idle(); }));
 }
 
 bool Pool::server_is_away() const { return failures_ >= failures_until_away && open_connections() == 0; }
@@ -111,7 +117,7 @@ bool Pool::place_shared(Query& query) {
 // Streams may last as long as their clients like; where there is more than one connection, one is kept for short
 // requests.
 bool Pool::place_exclusive(Query& query) {
-  const bool shares = options_.prepared && options_.read_only;
+  const bool shares = may_repeat();
   std::size_t leased = 0;
   std::size_t shared = 0;
   Connection* idle = nullptr;
@@ -236,12 +242,14 @@ void Pool::cancel(Connection& connection, std::uint64_t life, const core::Addres
   tasks_.spawn(send_cancel(connection, life, address, key));
 }
 
-// The server closes the connection when it has sent its signal: a query that is sent after that is not hit.
+// The server closes the connection when it has given its signal: a query that is sent after that is not hit.
 core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key) {
   const Instant deadline = reactor_.now() + cancel_patience;
+  auto outcome = Connection::Cancel::unsent;
   {
     net::Stream stream(reactor_);
     if (co_await stream.connect(address, deadline)) {
+      outcome = Connection::Cancel::unknown;
       Buffer bytes;
       write_cancel(bytes, key);
       iovec part{bytes.data(), bytes.size()};
@@ -249,13 +257,15 @@ core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, c
         Buffer nothing;
         while (true) {
           const auto got = co_await stream.read(nothing, 256, deadline);
+          if (!got && got.error().code == Errc::timed_out) break;
+          if (!got || *got == 0) outcome = Connection::Cancel::done;
           if (!got || *got == 0) break;
           nothing.clear();
         }
       }
     }
   }
-  connection.cancel_finished(life);
+  connection.cancel_finished(life, outcome);
 }
 
 Pool::Habit& Pool::habit(const Statement& statement) {
@@ -269,7 +279,7 @@ Pool::Habit& Pool::habit(const Statement& statement) {
 }
 
 bool Pool::prefers_exclusive(const Statement& statement) {
-  if (!options_.prepared || !options_.read_only) return true;
+  if (!may_repeat()) return true;
   return statement.id != unnamed_statement && habit(statement).exclusive;
 }
 

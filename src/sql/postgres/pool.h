@@ -8,6 +8,7 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "sql/database.h"
+#include "sql/postgres/column_lists.h"
 #include "sql/postgres/connection.h"
 #include "sql/postgres/options.h"
 #include "sql/postgres/query.h"
@@ -21,11 +22,13 @@ struct Counters {
   std::uint64_t overflows = 0;   // shared answers that were too large, and were asked for again
   std::uint64_t retries = 0;     // requests repeated after their connection was lost
   std::uint64_t reprepared = 0;  // requests repeated because the server had given up their plan
+  std::uint64_t look_ups = 0;    // of columns' types, because a table had changed
   std::uint64_t skipped = 0;     // requests repeated because one before them in their batch had failed
   std::uint64_t opened = 0;      // connections
   std::uint64_t open_failures = 0;
   std::uint64_t lost = 0;  // connections that ended by themselves
   std::uint64_t cancels = 0;
+  std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for one before them had hit them
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;
   std::uint64_t unavailable = 0;  // requests that got no connection
@@ -42,6 +45,13 @@ class Pool {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] std::size_t open_connections() const;
+  [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
+  // Whether a statement may be sent again after the server has begun it.
+  [[nodiscard]] bool may_repeat() const { return options_.prepared && options_.read_only; }
+  // The pool owns the task from now on.
+  void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
+  [[nodiscard]] std::size_t idle_connections() const;
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
   // Gives the query a connection, or puts it in the queue, or fails it.
   void admit(Query& query);
@@ -119,6 +129,7 @@ class Pool {
   std::vector<Habit> habits_;  // by Statement::id
   Retry retry_timer_;
   Hook serve_hook_;
+  ColumnLists column_lists_;
   core::TaskGroup tasks_;
 };
 

@@ -9,6 +9,11 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t small_bytes = 64 << 10;  // a result up to this is worth keeping whole
+constexpr std::uint8_t most_descriptions = 4;  // of one request's columns, where a table changes all the time
+
+Error unusable() {
+  return {Failure::statement, {}, "the statement's result has no columns, and had some when it was prepared", 0};
+}
 
 }  // namespace
 
@@ -52,6 +57,7 @@ Query::Query(Pool& pool, Instant deadline)
 
 Query::~Query() {
   if (stage_ == Stage::queued) pool_.leave_queue(*this);
+  if (stage_ == Stage::describing) pool_.column_lists().leave(*this);
   leave_connection();
 }
 
@@ -90,10 +96,17 @@ bool Query::advance() {
   for (;;) {
     switch (stage_) {
       case Stage::fresh:
+        if (statement_ != nullptr && pool_.column_lists().is_looking_up(statement_->id)) {
+          stage_ = Stage::describing;
+          pool_.column_lists().wait(*this);
+          pool_.reactor().timers().schedule(timer_, first_deadline_);
+          return false;
+        }
         pool_.admit(*this);
         break;
       case Stage::queued:
       case Stage::in_flight:
+      case Stage::describing:
         return false;
       case Stage::placed:
         if (use_ == Use::conversation || piece_ready_) return true;
@@ -137,15 +150,39 @@ Error Query::error_of(const ServerError& error) const {
 bool Query::again(bool& used) {
   if (used) return false;
   used = true;
-  leave_connection();
-  stage_ = Stage::fresh;
+  start_over();
   return true;
 }
 
-void Query::answer(std::span<const Field> fields, std::size_t rows) {
+// Every connection has a plan of its own that may be stale.
+bool Query::again_after_stale() {
+  if (++reprepared_ > pool_.options().pool_size + 2) return false;
+  ++pool_.counters().reprepared;
+  start_over();
+  return true;
+}
+
+// The columns are being looked up: is to wait for that, where the statement may be sent again.
+void Query::again_when_known() {
+  if (pool_.may_repeat() && ++described_ <= most_descriptions) {
+    start_over();
+  } else {
+    set_failure({Failure::statement, {}, "the columns of the statement's result have changed", 0});
+  }
+}
+
+// Who has had a connection has waited for one in time.
+void Query::start_over() {
+  leave_connection();
+  pool_.reactor().timers().cancel(timer_);
+  stage_ = Stage::fresh;
+  wait_until_ = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms);
+}
+
+void Query::answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) {
   pool_.reactor().timers().cancel(timer_);
   stage_ = Stage::answered;
-  block_ = {statement_->columns, fields, rows, true};
+  block_ = {columns, fields, rows, true};
   wake();
 }
 
@@ -166,9 +203,14 @@ void Query::keep() {
   block_.fields = kept_fields_;
 }
 
-void Query::answer_failed(const ServerError& error) {
+void Query::answer_failed(const ServerError& error, bool by_our_cancel) {
   connection_ = nullptr;
-  set_failure(error_of(error));
+  if (by_our_cancel && pool_.reactor().now() < first_deadline_ && again(hit_)) {
+    ++pool_.counters().cancel_hits;
+    alone_ = true;  // the answers of a batch come together: who is the foremost there may not be the one that runs
+  } else {
+    set_failure(error_of(error));
+  }
   wake();
 }
 
@@ -185,31 +227,43 @@ void Query::answer_skipped() {
   connection_ = nullptr;
   ++pool_.counters().skipped;
   alone_ = true;
-  stage_ = Stage::fresh;
+  start_over();
   wake();
 }
 
 void Query::answer_stale() {
   connection_ = nullptr;
-  if (again(reprepared_)) {
-    ++pool_.counters().reprepared;
-  } else {
+  if (!again_after_stale()) {
     set_failure({Failure::statement, "0A000", "the statement's plan is stale again and again", 0});
   }
   wake();
 }
 
-void Query::answer_changed() {
+void Query::answer_unusable() {
   connection_ = nullptr;
-  set_failure(
-      {Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
+  set_failure(unusable());
+  wake();
+}
+
+void Query::answer_unknown() {
+  connection_ = nullptr;
+  again_when_known();
+  wake();
+}
+
+void Query::columns_known(const Result<void>& outcome) {
+  stage_ = Stage::fresh;
+  if (outcome) {
+    start_over();
+  } else {
+    set_failure(outcome.error());
+  }
   wake();
 }
 
 void Query::connection_lost(const Error& why) {
   connection_ = nullptr;
-  const Options& options = pool_.options();
-  if (options.prepared && options.read_only && pool_.reactor().now() < wait_until_ && again(retried_)) {
+  if (pool_.may_repeat() && pool_.reactor().now() < wait_until_ && again(retried_)) {
     ++pool_.counters().retries;
   } else {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
@@ -241,14 +295,16 @@ bool Query::scan(bool first) {
         return true;
       case Connection::Progress::broken: {
         const Error why = connection_->failure();
-        const Options& options = pool_.options();
-        if (first && options.prepared && options.read_only && pool_.reactor().now() < wait_until_ && again(retried_)) {
+        if (first && pool_.may_repeat() && pool_.reactor().now() < wait_until_ && again(retried_)) {
           ++pool_.counters().retries;
           return true;
         }
         set_failure({Failure::lost, why.sqlstate, why.message, 0});
         return true;
       }
+      case Connection::Progress::unknown:
+        again_when_known();
+        return true;
       case Connection::Progress::ready:
         break;
     }
@@ -256,12 +312,10 @@ bool Query::scan(bool first) {
     timed_out_ = false;
     bytes_ += piece_.bytes;
     rows_ += piece_.rows;
-    if (piece_.finished && piece_.rows == 0) {
-      if (piece_.stale && first && again(reprepared_)) {
-        ++pool_.counters().reprepared;
-        return true;
-      }
-      if (piece_.error || piece_.changed) {
+    // An error behind rows that nobody has seen yet is the answer.
+    if (piece_.finished && (first || piece_.rows == 0)) {
+      if (piece_.stale && first && again_after_stale()) return true;
+      if (piece_.error || piece_.unusable) {
         fail_by_piece();
         return true;
       }
@@ -273,12 +327,7 @@ bool Query::scan(bool first) {
 
 void Query::fail_by_piece() {
   const std::unique_ptr<ServerError> error = std::move(piece_.error);
-  if (error) {
-    set_failure(error_of(*error));
-  } else {
-    set_failure(
-        {Failure::statement, {}, "the columns of the statement's result are no longer those it was prepared with", 0});
-  }
+  set_failure(error ? error_of(*error) : unusable());
 }
 
 void Query::wait_for_server() {
@@ -293,16 +342,16 @@ Result<Block> Query::take_piece() {
   if (stage_ == Stage::failed) return std::unexpected(std::move(error_));
   piece_ready_ = false;
   streaming_ = true;
-  if (piece_.finished && (piece_.error || piece_.changed)) {
+  if (piece_.finished && (piece_.error || piece_.unusable)) {
     // The rows before the error; the error at the next call.
-    if (piece_.rows != 0) return Block{statement_->columns, piece_.fields, std::exchange(piece_.rows, 0), false};
+    if (piece_.rows != 0) return Block{piece_.columns, piece_.fields, std::exchange(piece_.rows, 0), false};
     fail_by_piece();
     return std::unexpected(std::move(error_));
   }
-  const Block block{statement_->columns, piece_.fields, piece_.rows, piece_.finished};
+  const Block block{piece_.columns, piece_.fields, piece_.rows, piece_.finished};
   if (piece_.finished) {
     if (statement_->id != unnamed_statement) {
-      const bool quick = pool_.reactor().now() - placed_at_ < Connection::slow;
+      const bool quick = pool_.reactor().now() - placed_at_ < std::chrono::milliseconds(pool_.options().slow_ms);
       if (quick && bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
         pool_.was_small(*statement_);
       } else {
@@ -323,7 +372,7 @@ core::Async<Result<Block>> Query::next() {
   }
   if (stage_ == Stage::failed) return Result<Block>(std::unexpected(std::move(error_)));
   SLUICE_ASSERT(stage_ == Stage::placed);
-  const bool error_waits = piece_.finished && (piece_.error || piece_.changed);
+  const bool error_waits = piece_.finished && (piece_.error || piece_.unusable);
   if (piece_ready_ || error_waits || scan(false)) return take_piece();
   return next_slow();
 }
@@ -344,6 +393,7 @@ core::Task<Result<Message>> Query::message() {
       case Connection::Progress::need_more:
         break;
       case Connection::Progress::too_large:
+      case Connection::Progress::unknown:
       case Connection::Progress::broken: {
         Error why = connection_->failure();
         why.failure = Failure::lost;
@@ -366,6 +416,9 @@ void Query::on_deadline(core::Timer& timer) noexcept {
       self.set_failure(self.pool_.unavailable());
       break;
     }
+    case Stage::describing:
+      self.pool_.column_lists().leave(self);
+      [[fallthrough]];
     case Stage::in_flight:
       self.set_failure({Failure::timed_out, {}, "the server did not answer in time", 0});
       break;

@@ -33,11 +33,12 @@ class Query final : public sql::Cursor {
   };
   enum class Stage : std::uint8_t {
     fresh,
-    queued,     // waits for a connection
-    placed,     // has one
-    in_flight,  // shared: waits for its answer
-    answered,   // shared: the rows are there
-    failed,     // error() says why, unless it is to be tried again
+    queued,      // waits for a connection
+    placed,      // has one
+    in_flight,   // shared: waits for its answer
+    describing,  // waits until the columns' types have been looked up
+    answered,    // shared: the rows are there
+    failed,      // error() says why, unless it is to be tried again
     finished,
   };
 
@@ -74,6 +75,7 @@ class Query final : public sql::Cursor {
   [[nodiscard]] core::Task<Result<Message>> message();
 
  private:
+  friend class ColumnLists;
   friend class Connection;
   friend class Pool;
 
@@ -86,14 +88,16 @@ class Query final : public sql::Cursor {
     Query& owner;
   };
 
-  // From the pool and the connection.
+  // From the pool, the connection and the lists of columns.
   void place(Connection& connection);
-  void answer(std::span<const Field> fields, std::size_t rows);
-  void answer_failed(const ServerError& error);
+  void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns);
+  void answer_failed(const ServerError& error, bool by_our_cancel);
   void answer_overflowed();
   void answer_skipped();
   void answer_stale();
-  void answer_changed();
+  void answer_unusable();
+  void answer_unknown();
+  void columns_known(const Result<void>& outcome);
   void connection_lost(const Error& why);
   void readable() { wake(); }
   void keep();
@@ -104,6 +108,9 @@ class Query final : public sql::Cursor {
   void set_failure(Error error);
   [[nodiscard]] Error error_of(const ServerError& error) const;
   [[nodiscard]] bool again(bool& used);
+  [[nodiscard]] bool again_after_stale();
+  void again_when_known();
+  void start_over();
   [[nodiscard]] bool scan(bool first);
   void fail_by_piece();
   void wait_for_server();
@@ -121,10 +128,12 @@ class Query final : public sql::Cursor {
   const Statement* statement_ = nullptr;
   Use use_;
   Stage stage_ = Stage::fresh;
-  bool retried_ = false;     // after a lost connection
-  bool reprepared_ = false;  // after a stale plan
-  bool alone_ = false;       // not in a batch: one that failed took it along
-  bool streaming_ = false;   // the caller has taken rows
+  bool retried_ = false;        // after a lost connection
+  bool hit_ = false;            // after a cancel that was for another
+  std::uint8_t described_ = 0;  // times that it has waited for the types of its columns
+  std::size_t reprepared_ = 0;  // times that its plan was stale
+  bool alone_ = false;          // not in a batch: one that failed took it along, or a cancel that was for another
+  bool streaming_ = false;      // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
   bool piece_ready_ = false;
@@ -139,7 +148,7 @@ class Query final : public sql::Cursor {
   Deadline timer_;
   Hook release_;
 
-  // The wait queue's.
+  // The wait queue's, or those of the lists of columns.
   Query* next_ = nullptr;
   Query* previous_ = nullptr;
 

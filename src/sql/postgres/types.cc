@@ -110,6 +110,19 @@ std::unordered_map<std::uint32_t, TypePtr> make_builtin_types() {
     }
     types.emplace(builtin.oid, std::move(type));
   }
+  // Arrays without braces, and arrays of those.
+  for (const auto& [oid, array, element] : {std::array{22U, 1006U, 21U},     // int2vector
+                                            std::array{30U, 1013U, 26U}}) {  // oidvector
+    auto vector = std::make_shared<Type>();
+    vector->form = Form::array;
+    vector->delimiter = ' ';
+    vector->element = types.at(element);
+    auto vectors = std::make_shared<Type>();
+    vectors->form = Form::array;
+    vectors->element = vector;
+    types.emplace(oid, std::move(vector));
+    types.emplace(array, std::move(vectors));
+  }
   return types;
 }
 

@@ -1,5 +1,7 @@
 #include "sql/postgres/types.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace sluice::sql::postgres {
@@ -9,6 +11,13 @@ TEST(TypesTest, BuiltInTypesFollowToJson) {
   EXPECT_EQ(builtin_type(16)->form, Form::boolean);
   EXPECT_EQ(builtin_type(1700)->form, Form::number);
   EXPECT_EQ(builtin_type(26)->form, Form::text) << "to_json quotes an oid";
+  for (const auto& [vector, array, element] : {std::array{22U, 1006U, 21U}, std::array{30U, 1013U, 26U}}) {
+    EXPECT_EQ(builtin_type(vector)->form, Form::array) << "int2vector, oidvector";
+    EXPECT_EQ(builtin_type(vector)->delimiter, ' ');
+    EXPECT_EQ(builtin_type(vector)->element, builtin_type(element));
+    EXPECT_EQ(builtin_type(array)->element, builtin_type(vector));
+    EXPECT_EQ(builtin_type(array)->delimiter, ',');
+  }
   EXPECT_EQ(builtin_type(3802)->form, Form::json);
   EXPECT_EQ(builtin_type(1114)->form, Form::timestamp);
   EXPECT_EQ(builtin_type(1184)->form, Form::timestamp_tz);

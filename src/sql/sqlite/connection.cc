@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "sql/parameters.h"
+#include "sql/sqlite/column_lists.h"
 
 namespace sluice::sql::sqlite {
 namespace {
@@ -185,8 +186,12 @@ Result<std::unique_ptr<Prepared>> Connection::prepare(std::string_view text, boo
 void Connection::read_shape(Prepared& prepared) {
   const int columns = sqlite3_column_count(prepared.handle);
   prepared.columns.clear();
+  prepared.names.clear();
+  prepared.listed_for = nullptr;
   for (int i = 0; i < columns; ++i) {
     prepared.columns.push_back(declared_form(sqlite3_column_decltype(prepared.handle, i)));
+    const char* name = sqlite3_column_name(prepared.handle, i);
+    prepared.names.emplace_back(name == nullptr ? "" : name);
   }
   if (purpose_ == Purpose::look_up) prepared.plan = plan_of(database_, prepared.text);
   prepared.recompiled = sqlite3_stmt_status(prepared.handle, SQLITE_STMTSTATUS_REPREPARE, 0);
@@ -239,11 +244,7 @@ Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, 
         std::find_if(declared.begin(), declared.end(), [&](const Parameter& p) { return p.name == name; });
     statement.parameters.push_back({std::move(name), known == declared.end() ? std::nullopt : known->declared});
   }
-  static const auto dynamic = std::make_shared<const Type>(Type{Form::dynamic, ',', nullptr, {}});
-  for (int i = 0; i < static_cast<int>((*prepared)->columns.size()); ++i) {
-    const char* name = sqlite3_column_name(handle, i);
-    statement.columns.push_back({name == nullptr ? "" : name, dynamic});
-  }
+  statement.columns = columns_of((*prepared)->names);
   return statement;
 }
 

@@ -37,10 +37,15 @@ struct Prepared {
   std::string text;
   sqlite3_stmt* handle = nullptr;
   std::vector<Declared> columns;
+  std::vector<std::string> names;  // of the columns
   Plan plan;
-  int recompiled = 0;      // how often SQLite has compiled it anew when `columns` and `plan` were read
+  int recompiled = 0;      // how often SQLite has compiled it anew when all these were read
   std::uint32_t uses = 0;  // look-ups on the core, and those of them that turned out too large for it
   std::uint32_t overflows = 0;
+
+  // The list that a look-up's rows name for these columns, found for the statement whose own list is `listed_for`.
+  std::span<const Column> list;
+  const Column* listed_for = nullptr;
 };
 
 // One sqlite3 connection with its cache of prepared statements. Used by one thread at a time.

@@ -37,8 +37,8 @@ std::unexpected<Error> refuse(Failure failure, std::string message) {
 // A result that is there as a whole.
 class SqliteDatabase::LookUpCursor final : public Cursor {
  public:
-  LookUpCursor(SqliteDatabase& database, const Statement& statement, std::unique_ptr<sqlite::RowBlock> block)
-      : database_(database), columns_(statement.columns), block_(std::move(block)) {}
+  LookUpCursor(SqliteDatabase& database, std::span<const Column> columns, std::unique_ptr<sqlite::RowBlock> block)
+      : database_(database), columns_(columns), block_(std::move(block)) {}
   ~LookUpCursor() override { database_.give_back(std::move(block_)); }
 
   core::Async<Result<Block>> next() override { return Result<Block>(block_->view(columns_, true)); }
@@ -114,7 +114,7 @@ core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Stateme
     auto outcome = look_up(prepared, statement, arguments, *block);
     if (outcome && *outcome == Outcome::complete) [[likely]] {
       ++counters_.look_ups;
-      return Result<std::unique_ptr<Cursor>>(std::make_unique<LookUpCursor>(*this, statement, std::move(block)));
+      return Result<std::unique_ptr<Cursor>>(std::make_unique<LookUpCursor>(*this, prepared.list, std::move(block)));
     }
     give_back(std::move(block));
     if (!outcome) return std::unexpected(std::move(outcome.error()));
@@ -137,9 +137,9 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
   budget_ = look_up_budget;
   int code = sqlite3_step(prepared.handle);
   connection_->refresh(prepared);
-  if (prepared.columns.size() != statement.columns.size()) [[unlikely]] {
-    sqlite3_reset(prepared.handle);
-    return refuse(Failure::statement, "the statement's columns have changed");
+  if (prepared.listed_for != statement.columns.data()) [[unlikely]] {
+    prepared.list = scans_->column_lists().find(statement, prepared.names);
+    prepared.listed_for = statement.columns.data();
   }
   bool complete = true;
   while (code == SQLITE_ROW) {

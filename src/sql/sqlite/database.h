@@ -45,6 +45,7 @@ class SqliteDatabase final : public Database {
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+  [[nodiscard]] std::vector<Reading> readings() override;
 
   // A statement of the writer's (SqliteWriter::describe). What this core reads afterwards has seen it.
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments,

@@ -56,7 +56,7 @@ class ScanCursor final : public Cursor {
  public:
   ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Duration patience)
       : pool_(std::move(pool)),
-        columns_(statement.columns),
+        statement_(statement),
         lease_(std::move(lease)),
         connection_(lease_.connection()),
         generation_(connection_->generation),
@@ -91,6 +91,7 @@ class ScanCursor final : public Cursor {
       end();
       co_return std::unexpected(std::move(error));
     }
+    if (columns_.empty()) columns_ = pool_->column_lists().find(statement_, *lease_->names);
     // The rows are ours now; the connection serves the next statement while this client still reads.
     if (last_) end();
     fetched_ = true;
@@ -120,7 +121,8 @@ class ScanCursor final : public Cursor {
   void end() { lease_.release(); }
 
   std::shared_ptr<ScanPool> pool_;
-  std::span<const Column> columns_;
+  const Statement& statement_;
+  std::span<const Column> columns_;  // from the first fetch on
   Lease lease_;  // empty while a thread has it, and at the end
   std::shared_ptr<ScanConnection> connection_;
   std::uint64_t generation_;
@@ -139,10 +141,10 @@ void ScanConnection::begin(const Statement& statement, OwnedArguments arguments)
   SLUICE_ASSERT(running_ == nullptr);
   id_ = statement.id;
   text_ = statement.text;
-  column_count_ = statement.columns.size();
   one_row_ = statement.one_row;
   arguments_ = std::move(arguments);
   error.reset();
+  names = nullptr;
   last = false;
   stop.store(Stop::no, std::memory_order_relaxed);
 }
@@ -179,8 +181,6 @@ Result<void> ScanConnection::start() {
   auto prepared = connection_->prepared(id_, text_);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   running_ = *prepared;
-  if (running_->columns.size() != column_count_)
-    return refuse(Failure::statement, "the statement's columns have changed");
   return bind(running_->handle, arguments_.list);
 }
 
@@ -188,18 +188,16 @@ Result<void> ScanConnection::step_rows() {
   sqlite3_stmt* const handle = running_->handle;
   for (;;) {
     const int code = sqlite3_step(handle);
+    if (names == nullptr) {
+      // The schema may have changed before this first step, and the program with it; now it stays as it is.
+      connection_->refresh(*running_);
+      names = &running_->names;
+    }
     if (code == SQLITE_DONE) {
       last = true;
       return {};
     }
     if (code != SQLITE_ROW) return std::unexpected(failed(code));
-    if (block.rows() == 0) {
-      // The schema may have changed before the first row, and the program with it.
-      connection_->refresh(*running_);
-      if (running_->columns.size() != column_count_) {
-        return refuse(Failure::statement, "the statement's columns have changed");
-      }
-    }
     append_row(block, handle, running_->columns);
     if (one_row_ && block.rows() == 2) {
       last = true;

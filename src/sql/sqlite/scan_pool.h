@@ -17,6 +17,7 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "sql/database.h"
+#include "sql/sqlite/column_lists.h"
 #include "sql/sqlite/connection.h"
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/row_block.h"
@@ -43,9 +44,11 @@ class ScanConnection {
   void reset();
   [[nodiscard]] bool running() const { return running_ != nullptr; }
 
-  RowBlock block;                    // of the last fetch()
-  bool last = false;                 // likewise: nothing follows
-  std::optional<Error> error;        // likewise: nothing follows
+  RowBlock block;              // of the last fetch()
+  bool last = false;           // likewise: nothing follows
+  std::optional<Error> error;  // likewise: nothing follows
+  const std::vector<std::string>* names =
+      nullptr;                       // of the statement's columns; from its first rows to the next begin()
   std::atomic<Stop> stop{Stop::no};  // set by the core at any time, and seen by the running statement soon
   std::uint64_t generation = 0;      // the core's: how often the connection has been given back
   bool reset_asked = false;          // the core's: a thread has been asked to end the statement
@@ -60,7 +63,6 @@ class ScanConnection {
   Prepared* running_ = nullptr;
   std::uint32_t id_ = 0;
   std::string text_;
-  std::size_t column_count_ = 0;
   bool one_row_ = false;
   OwnedArguments arguments_;
 };
@@ -110,6 +112,8 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   // Lets a pool thread fetch the next block.
   [[nodiscard]] core::Task<Result<Lease>> fetch(Lease lease);
+  // Of the database, on the core.
+  [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
   [[nodiscard]] std::size_t idle() const { return idle_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
@@ -132,6 +136,7 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   const std::thread::id home_ = std::this_thread::get_id();
+  ColumnLists column_lists_;
   bool closed_ = false;
   std::size_t open_ = 0;  // idle or leased
   std::vector<std::shared_ptr<ScanConnection>> idle_;

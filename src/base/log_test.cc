@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What `run` logs, without the time at the beginning of each line.
+template <class Run>
+std::string logged(Run run) {
+  testing::internal::CaptureStderr();
+  run();
+  std::string text = testing::internal::GetCapturedStderr();
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) text.erase(at, 21);
+  return text;
+}
+
+TEST(TroubleLog, TellsTheBeginningAndTheEnd) {
+  TroubleLog trouble("database main");
+  const TroubleLog::Clock::time_point start{};
+  EXPECT_EQ(logged([&] { trouble.got_through(); }), "");
+  EXPECT_EQ(logged([&] {
+              for (int i = 0; i < 1000; ++i) trouble.met("refused", start + milliseconds(i));
+            }),
+            "sluice: database main: refused; more of this is not told until it is over\n");
+  EXPECT_EQ(logged([&] { trouble.met("something else", start + seconds(60)); }), "");
+  // One that gets through between two that fail ends nothing.
+  EXPECT_EQ(logged([&] { trouble.end(start + seconds(60) + milliseconds(999)); }), "");
+  EXPECT_EQ(logged([&] { trouble.end(start + seconds(61)); }),
+            "sluice: database main: answers again; 1001 requests failed within 60000 ms\n");
+  EXPECT_EQ(logged([&] { trouble.end(start + seconds(70)); }), "");
+  EXPECT_EQ(logged([&] { trouble.met("again", start + seconds(80)); }),
+            "sluice: database main: again; more of this is not told until it is over\n");
+  EXPECT_EQ(logged([&] { trouble.end(start + seconds(90)); }),
+            "sluice: database main: answers again; 1 requests failed within 0 ms\n");
+}
+
+TEST(LogError, OneEventIsOneLine) {
+  EXPECT_EQ(logged([] { log_error("a\nb\rc"); }), "sluice: a b c\n");
+}
+
+}  // namespace
+}  // namespace sluice

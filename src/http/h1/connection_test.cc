@@ -1,0 +1,250 @@
+#include "http/h1/connection.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+#include "core/sleep.h"
+#include "http/server.h"
+#include "net/stream.h"
+
+namespace sluice::http {
+namespace {
+
+using core::Async;
+using core::Task;
+
+// Runs a coroutine for every request and counts those that have begun, have come to their end, and are alive.
+class TestHandler final : public Handler {
+ public:
+  using Run = Task<Response> (*)(core::Reactor& reactor, Request& request, std::string& seen);
+
+  TestHandler(core::Reactor& reactor, Run run) : reactor_(reactor), run_(run) {}
+  Async<Response> handle(Request& request) override { return count(request); }
+
+  int begun = 0;
+  int finished = 0;
+  int alive = 0;
+  std::string seen;  // what the coroutine has noted
+
+ private:
+  Task<Response> count(Request& request) {
+    struct Alive {
+      int& count;
+      explicit Alive(int& counted) : count(counted) { ++count; }
+      Alive(const Alive&) = delete;
+      ~Alive() { --count; }
+    } alive_here(alive);
+    ++begun;
+    Response response = co_await run_(reactor_, request, seen);
+    ++finished;
+    co_return response;
+  }
+
+  core::Reactor& reactor_;
+  Run run_;
+};
+
+struct Statuses final : Observer {
+  void completed(const Completion& completion) override { list.push_back(completion.status); }
+  std::vector<int> list;
+};
+
+constexpr Duration long_time = 1h;
+
+Task<Response> only_wait(core::Reactor& reactor, Request&, std::string&) {
+  co_await core::Sleep(reactor, reactor.now() + long_time);
+  co_return Response{};
+}
+
+Task<void> read_all(Request& request, std::string& into) {
+  for (;;) {
+    auto piece = co_await request.body->read();
+    if (!piece) into += "!";
+    if (!piece || piece->empty()) co_return;
+    into += *piece;
+  }
+}
+
+Task<Response> read_then_wait(core::Reactor& reactor, Request& request, std::string& seen) {
+  co_await read_all(request, seen);
+  co_await core::Sleep(reactor, reactor.now() + long_time);
+  co_return Response{};
+}
+
+Task<Response> wait_then_echo(core::Reactor& reactor, Request& request, std::string& seen) {
+  co_await core::Sleep(reactor, reactor.now() + 5s);
+  co_await read_all(request, seen);
+  co_await core::Sleep(reactor, reactor.now() + 5s);
+  Response response;
+  Buffer body;
+  body.append(seen);
+  response.body = std::move(body);
+  co_return response;
+}
+
+// A server with one connection to it.
+class Leaving : public testing::Test {
+ protected:
+  explicit Leaving() : reactor_(7), client_(reactor_) {}
+
+  void start(TestHandler::Run run) {
+    handler_ = std::make_unique<TestHandler>(reactor_, run);
+    server_ = std::make_unique<Server>(reactor_, *handler_, ServerOptions{.half_close_grace = 2s}, &statuses_);
+    const auto address = server_->listen(*core::Address::parse("127.0.0.1:0"));
+    ASSERT_TRUE(address);
+    tasks_.spawn([](net::Stream& client, core::Address to) -> Task<void> {
+      EXPECT_TRUE(co_await client.connect(to, never));
+    }(client_, *address));
+    pass(10ms);
+  }
+  void send(std::string bytes) {
+    tasks_.spawn([](net::Stream& client, std::string text) -> Task<void> {
+      iovec part{text.data(), text.size()};
+      (void)co_await client.write({&part, 1}, long_time);
+    }(client_, std::move(bytes)));
+    pass(10ms);
+  }
+  std::string receive() {
+    std::string text;
+    tasks_.spawn([](net::Stream& client, core::Reactor& reactor, std::string& into) -> Task<void> {
+      Buffer bytes;
+      for (;;) {
+        const auto got = co_await client.read(bytes, 4096, reactor.now() + 50ms);
+        if (!got || *got == 0) co_return;
+        into += bytes.view();
+        bytes.clear();
+      }
+    }(client_, reactor_, text));
+    pass(200ms);
+    return text;
+  }
+  void reset() {
+    reactor_.reset_on_close(client_.handle());
+    client_.close();
+    pass(10ms);
+  }
+  void pass(Duration time) {
+    const Instant until = reactor_.now() + time;
+    while (reactor_.now() < until) {
+      reactor_.turn(until);
+      if (reactor_.deadlocked()) return;
+    }
+  }
+  void expect_cancelled() {
+    EXPECT_EQ(handler_->begun, 1);
+    EXPECT_EQ(handler_->finished, 0);
+    EXPECT_EQ(handler_->alive, 0);
+    EXPECT_EQ(server_->counters().open, 0u);
+    EXPECT_EQ(statuses_.list, std::vector<int>{499});
+  }
+
+  static constexpr const char* head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
+
+  core::SimulatedReactor reactor_;
+  Statuses statuses_;
+  std::unique_ptr<TestHandler> handler_;
+  std::unique_ptr<Server> server_;
+  net::Stream client_;
+  core::TaskGroup tasks_;
+};
+
+TEST_F(Leaving, WhileTheHandlerWaitsBeforeTheBody) {
+  start(only_wait);
+  send(std::string(head) + "\r\nhel");
+  EXPECT_EQ(handler_->alive, 1);
+  reset();
+  expect_cancelled();
+}
+
+TEST_F(Leaving, WhileTheHandlerWaitsBehindTheBody) {
+  start(read_then_wait);
+  send(std::string(head) + "\r\nhel");
+  send("lo");
+  EXPECT_EQ(handler_->seen, "hello");
+  EXPECT_EQ(handler_->alive, 1);
+  reset();
+  expect_cancelled();
+}
+
+TEST_F(Leaving, WhileTheHandlerReadsTheBody) {
+  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+    co_await read_all(request, seen);
+    co_return Response{};
+  });
+  send(std::string(head) + "\r\nhel");
+  reset();
+  EXPECT_EQ(handler_->seen, "hel!");  // it hears of it itself
+  EXPECT_EQ(handler_->finished, 1);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.list, std::vector<int>{400});
+}
+
+TEST_F(Leaving, ByEndingItsSide) {
+  start(read_then_wait);
+  send(std::string(head) + "\r\nhello");
+  reactor_.shutdown_write(client_.handle());
+  pass(1900ms);
+  EXPECT_EQ(handler_->alive, 1) << "the grace period is not over";
+  pass(200ms);
+  expect_cancelled();
+}
+
+TEST_F(Leaving, BetweenTheErrorOfTheBodyAndTheAnswer) {
+  start(read_then_wait);  // waits although the body has failed
+  send(std::string(head) + "\r\nhel");
+  reset();
+  EXPECT_EQ(handler_->seen, "hel!");
+  pass(10ms);
+  expect_cancelled();
+}
+
+TEST_F(Leaving, NotAtAll) {
+  start(wait_then_echo);
+  send(std::string(head) + "\r\nhel");
+  pass(6s);
+  send("lo");
+  pass(6s);
+  const std::string answer = receive();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nhello")) << answer;
+  EXPECT_EQ(handler_->finished, 1);
+  EXPECT_EQ(server_->counters().open, 1u);
+}
+
+TEST_F(Leaving, WithoutHavingBeenToldToContinue) {
+  start(only_wait);
+  send(std::string(head) + "Expect: 100-continue\r\n\r\n");
+  EXPECT_EQ(receive(), "");
+  EXPECT_EQ(handler_->alive, 1);
+  reset();
+  expect_cancelled();
+}
+
+TEST_F(Leaving, HavingBeenToldToContinue) {
+  start(read_then_wait);
+  send(std::string(head) + "Expect: 100-continue\r\n\r\n");
+  EXPECT_EQ(receive(), "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(handler_->alive, 1);
+  reset();
+  EXPECT_EQ(handler_->seen, "!");
+  pass(10ms);
+  expect_cancelled();
+}
+
+TEST_F(Leaving, HavingContinued) {
+  start(read_then_wait);
+  send(std::string(head) + "Expect: 100-continue\r\n\r\n");
+  send("hello");
+  EXPECT_EQ(receive(), "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(handler_->seen, "hello");
+  EXPECT_EQ(handler_->alive, 1);
+  reset();
+  expect_cancelled();
+}
+
+}  // namespace
+}  // namespace sluice::http

@@ -1,0 +1,102 @@
+#include "sql/postgres/describe.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sql/postgres/messages.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
+
+core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
+  Connection& connection = conversation.connection();
+  write_query(connection.out(), catalog_query(types.missing()));
+  connection.expect_answer(conversation);
+  std::vector<CatalogRow> rows;
+  std::optional<Error> refused;
+  for (;;) {
+    auto message = co_await conversation.message();
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    if (message->type == 'D') {
+      Field fields[7];
+      const bool fits = cut_row(message->payload, 7, fields);
+      auto row = fits ? parse_catalog_row(fields) : std::nullopt;
+      if (!row) co_return std::unexpected(malformed());
+      rows.push_back(std::move(*row));
+    } else if (message->type == 'E') {
+      const auto notice = parse_notice(message->payload);
+      if (!notice) co_return std::unexpected(malformed());
+      const ServerError error(*notice);
+      refused = {Failure::statement, error.sqlstate, "looking up types: " + error.message, 0};
+    } else if (message->type == 'Z') {
+      if (refused) co_return std::unexpected(std::move(*refused));
+      types.add(rows);
+      co_return Result<void>{};
+    }
+  }
+}
+
+}  // namespace
+
+core::Task<Result<Description>> describe(Query& conversation, std::string_view sql,
+                                         std::span<const std::uint32_t> types) {
+  Description description;
+  Connection& connection = conversation.connection();
+  write_parse(connection.out(), {}, sql, types);
+  write_describe_statement(connection.out(), {});
+  write_sync(connection.out());
+  connection.expect_answer(conversation);
+  std::optional<Error> refused;
+  for (;;) {
+    auto message = co_await conversation.message();
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    switch (message->type) {
+      case 'E': {
+        const auto notice = parse_notice(message->payload);
+        if (!notice) co_return std::unexpected(malformed());
+        const ServerError error(*notice);
+        const bool server_is_away = error.sqlstate.starts_with("53") || error.sqlstate.starts_with("57P");
+        refused = {server_is_away ? Failure::unavailable : Failure::statement, error.sqlstate, error.message,
+                   error.position};
+        break;
+      }
+      case 't': {
+        auto parameters = parse_parameter_description(message->payload);
+        if (!parameters) co_return std::unexpected(malformed());
+        description.parameters = std::move(*parameters);
+        break;
+      }
+      case 'T': {
+        const auto fields = parse_row_description(message->payload);
+        if (!fields) co_return std::unexpected(malformed());
+        for (const FieldDescription& field : *fields) {
+          description.columns.push_back({std::string(field.name), nullptr, field.type});
+        }
+        break;
+      }
+      case 'Z':
+        if (refused) co_return std::unexpected(std::move(*refused));
+        co_return description;
+      default:
+        break;  // ParseComplete, NoData
+    }
+  }
+}
+
+core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types, std::vector<Column>& columns) {
+  for (Column& column : columns) {
+    column.type = types.find(column.type_id);
+    while (!column.type) {
+      if (auto looked_up = co_await look_up(conversation, types); !looked_up) {
+        co_return std::unexpected(std::move(looked_up.error()));
+      }
+      column.type = types.find(column.type_id);
+    }
+  }
+  co_return Result<void>{};
+}
+
+}  // namespace sluice::sql::postgres

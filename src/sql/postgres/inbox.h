@@ -1,0 +1,84 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/buffer.h"
+#include "core/reactor.h"
+#include "sql/postgres/messages.h"
+
+namespace sluice::sql::postgres {
+
+// What has arrived from a server, cut into messages. A message that has been taken is kept, with those before it, until
+// drop(): rows are views into it.
+//
+//   bytes = [ kept | not yet looked at ];   needed: what the incomplete message at the end of `kept` takes, if known
+class Inbox {
+ public:
+  // Takes the next message if all of it is there. Its views last until drop() or receive().
+  [[nodiscard]] Framing take(std::size_t limit, Message& message) {
+    const Framing framing = frame(bytes_.data() + kept_, bytes_.size() - kept_, limit, message);
+    if (framing == Framing::complete) {
+      kept_ += message.size;
+      needed_ = 0;
+    } else {
+      needed_ = message.size;
+    }
+    return framing;
+  }
+  // The type of a message that is not all there. Precondition: take() gave its size.
+  [[nodiscard]] char type_of_next() const { return bytes_.data()[kept_]; }
+
+  [[nodiscard]] std::size_t kept() const { return kept_; }
+  [[nodiscard]] bool has_more() const { return bytes_.size() > kept_; }
+  [[nodiscard]] const char* data() const { return bytes_.data(); }
+  void drop() {
+    bytes_.consume(kept_);
+    kept_ = 0;
+  }
+  // Drops all that is there, and the rest of the message that is not all there when it comes: `message_size` in all.
+  void skip_next(std::size_t message_size) {
+    skip_ = kept_ + message_size - bytes_.size();
+    bytes_.clear();
+    kept_ = needed_ = 0;
+  }
+
+  // One attempt at the socket; enough room for the message that is incomplete.
+  [[nodiscard]] core::Io receive(core::Reactor& reactor, core::Handle& handle) {
+    const std::size_t there = bytes_.size() - kept_;
+    char* const room = bytes_.reserve(std::max(read_bytes, needed_ > there ? needed_ - there : 0));
+    const core::Io io = reactor.recv(handle, room, bytes_.writable());
+    if (!io.ok() || io.bytes == 0) return io;
+    bytes_.commit(io.bytes);
+    if (skip_ != 0) {
+      const std::size_t dropped = std::min(skip_, bytes_.size());
+      bytes_.consume(dropped);
+      skip_ -= dropped;
+    }
+    return io;
+  }
+
+  // Gives the memory of a large message back. For when nothing is kept.
+  void shrink() {
+    if (bytes_.empty() && bytes_.capacity() > kept_capacity) bytes_.release();
+  }
+  void release() {
+    bytes_.release();
+    kept_ = needed_ = skip_ = 0;
+  }
+
+  // For the start of a session, which uses up what it reads. Precondition: nothing is kept.
+  [[nodiscard]] Buffer& bytes() { return bytes_; }
+
+  static constexpr std::size_t kept_capacity = 512 << 10;
+
+ private:
+  static constexpr std::size_t read_bytes = 64 << 10;  // what one attempt asks for, at least
+
+  Buffer bytes_;
+  std::size_t kept_ = 0;
+  std::size_t needed_ = 0;
+  std::size_t skip_ = 0;  // bytes to drop, still to come
+};
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sql/postgres/messages.h"
+
+namespace sluice::sql::postgres {
+
+// An ErrorResponse, kept.
+struct ServerError {
+  std::string sqlstate;
+  std::string message;  // with detail and hint
+  std::string routine;
+  std::uint32_t position = 0;
+  bool at_bind = false;  // before the parameters were accepted
+
+  explicit ServerError(const ServerNotice& notice);
+};
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,179 @@
+#include "sql/postgres/session_start.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sql/postgres/auth.h"
+#include "sql/postgres/server_error.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::size_t message_limit = 64 << 10;  // no message is longer before the session is ready
+constexpr std::string_view other_protocol = "the server does not speak PostgreSQL's protocol";
+constexpr std::string_view no_proof = "the server did not prove that it knows the password";
+
+}  // namespace
+
+core::Task<bool> SessionStart::run(std::uint32_t statement_timeout_ms) {
+  deadline_ = stream_.reactor().now() + std::chrono::milliseconds(options_.connect_timeout_ms);
+  if (!co_await connect()) co_return false;
+
+  const std::string timeout = std::to_string(statement_timeout_ms);
+  std::vector<StartupParameter> parameters = {{"user", options_.user},
+                                              {"database", options_.database},
+                                              {"client_encoding", "UTF8"},
+                                              {"application_name", options_.application_name},
+                                              {"DateStyle", "ISO"}};
+  if (options_.prepared) {
+    // What the encoders rely on, whatever the server, the database or the role has as its default.
+    parameters.push_back({"bytea_output", "hex"});
+    parameters.push_back({"IntervalStyle", "postgres"});
+    parameters.push_back({"extra_float_digits", "1"});
+    parameters.push_back({"statement_timeout", timeout});
+    if (options_.read_only) parameters.push_back({"default_transaction_read_only", "on"});
+  }
+  Buffer bytes;
+  write_startup(bytes, parameters);
+  if (!co_await write(bytes)) co_return false;
+  if (!co_await authenticate()) co_return false;
+  for (;;) {
+    Message message;
+    if (!co_await read(message)) co_return false;
+    switch (message.type) {
+      case 'Z':
+        if (!parse_ready(message.payload)) co_return fail(other_protocol);
+        in_.consume(message.size);
+        co_return true;
+      case 'K':
+        if (const auto key = parse_backend_key(message.payload)) key_ = *key;
+        break;
+      case 'E':
+        co_return refused(message);
+      case 'S':
+      case 'N':
+      case 'v':
+        break;
+      default:
+        co_return fail(other_protocol);
+    }
+    in_.consume(message.size);
+  }
+}
+
+core::Task<bool> SessionStart::connect() {
+  for (std::size_t i = 0; i < options_.addresses.size(); ++i) {
+    const core::Address& address = options_.addresses[i];
+    // An address that swallows packets must not use up the time of those behind it.
+    const Instant now = stream_.reactor().now();
+    const auto left = static_cast<Duration::rep>(options_.addresses.size() - i);
+    const auto result = co_await stream_.connect(address, now + (deadline_ - now) / left);
+    if (result) {
+      address_ = address;
+      co_return true;
+    }
+    failure_.message = "cannot connect to " + address.text() + ": " + result.error().text();
+  }
+  co_return false;
+}
+
+core::Task<bool> SessionStart::authenticate() {
+  using Kind = AuthenticationRequest::Kind;
+  std::optional<ScramClient> scram;
+  bool server_is_known = false;
+  for (;;) {
+    Message message;
+    if (!co_await read(message)) co_return false;
+    if (message.type == 'E') co_return refused(message);
+    if (message.type == 'N' || message.type == 'v') {
+      in_.consume(message.size);
+      continue;
+    }
+    const auto request = message.type == 'R' ? parse_authentication(message.payload) : std::nullopt;
+    if (!request) co_return fail(other_protocol);
+    Buffer reply;
+    switch (request->kind) {
+      case Kind::ok:
+        // A server that skips its half of SCRAM has not shown that it knows the password.
+        if (scram && !server_is_known) co_return fail(no_proof);
+        in_.consume(message.size);
+        co_return true;
+      case Kind::cleartext:
+        if (!options_.allow_cleartext_password) {
+          co_return fail("the server asks for the password in the clear, which is not allowed", "28000");
+        }
+        write_password(reply, options_.password);
+        break;
+      case Kind::md5:
+        write_password(reply, md5_password(options_.user, options_.password, request->data));
+        break;
+      case Kind::sasl:
+        if (!request->offers_scram_sha_256 || scram) {
+          co_return fail("the server offers no SASL mechanism that is supported (SCRAM-SHA-256)");
+        }
+        scram.emplace("", options_.password, ScramClient::random_nonce());
+        write_sasl_initial(reply, "SCRAM-SHA-256", scram->first_message());
+        break;
+      case Kind::sasl_continue: {
+        const auto answer = scram ? scram->final_message(request->data)
+                                  : std::expected<std::string, std::string>(std::unexpected("SCRAM out of order"));
+        if (!answer) co_return fail(answer.error());
+        write_sasl_response(reply, *answer);
+        break;
+      }
+      case Kind::sasl_final:
+        server_is_known = scram && scram->verify(request->data);
+        if (!server_is_known) co_return fail(no_proof);
+        break;
+      case Kind::unsupported:
+        co_return fail(
+            "the server asks for an authentication that is not supported (code " + std::to_string(request->code) + ")",
+            "28000");
+    }
+    in_.consume(message.size);
+    if (!reply.empty() && !co_await write(reply)) co_return false;
+  }
+}
+
+core::Task<bool> SessionStart::write(Buffer& bytes) {
+  iovec part{bytes.data(), bytes.size()};
+  const auto written = co_await stream_.write({&part, 1}, deadline_ - stream_.reactor().now());
+  if (!written) co_return fail("cannot send to the server: " + written.error().text());
+  co_return true;
+}
+
+core::Task<bool> SessionStart::read(Message& message) {
+  for (;;) {
+    switch (frame(in_.data(), in_.size(), message_limit, message)) {
+      case Framing::complete:
+        co_return true;
+      case Framing::need_more:
+        break;
+      case Framing::malformed:
+      case Framing::too_large:
+        co_return fail(other_protocol);
+    }
+    const auto got = co_await stream_.read(in_, 4096, deadline_);
+    if (!got || *got == 0) {
+      co_return fail("the server did not finish the start of the session: " +
+                     (got ? std::string("it closed the connection") : got.error().text()));
+    }
+  }
+}
+
+bool SessionStart::fail(std::string_view why, std::string_view sqlstate) {
+  failure_.message = why;
+  failure_.sqlstate = sqlstate;
+  return false;
+}
+
+bool SessionStart::refused(const Message& message) {
+  const auto notice = parse_notice(message.payload);
+  if (!notice) return fail(other_protocol);
+  const ServerError error(*notice);
+  return fail(error.message, error.sqlstate);
+}
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,121 @@
+"""Tables that change while the program runs: the answers follow."""
+import json
+import sqlite3
+
+import pytest
+
+CONFIG = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/things"
+get = "SELECT * FROM things ORDER BY name, id"
+[[endpoint]]
+path = "/things/{{id:int}}"
+returns = "object"
+get = "SELECT * FROM things WHERE id = :id"
+[[endpoint]]
+path = "/things/{{id:int}}/rows"
+get = "SELECT * FROM things WHERE id = :id"
+[[endpoint]]
+path = "/names"
+get = "SELECT name FROM things ORDER BY name, id"
+'''
+ROWS = 5000  # several blocks
+
+
+class Things:
+    """The program and its database, which `alter` changes from outside."""
+
+    def __init__(self, server, alter):
+        self.server, self.alter = server, alter
+
+    def names(self):
+        """The columns' names as each kind of answer gives them, which must be one list; the rows must fit to it."""
+        seen = []
+        for _ in range(2):  # as the statement is found changed, and once that is known
+            with self.server.connect() as connection:
+                for target in ("/things", "/things/7/rows"):
+                    rows = json.loads(self._body(connection, f"{target}.json"))
+                    header, *lines = self._body(connection, f"{target}.csv").decode().splitlines()
+                    assert len(rows) == len(lines) == (ROWS if target == "/things" else 1)
+                    assert header == ",".join(rows[0])
+                    for row, line in zip(rows, lines):
+                        assert [str(value) if value is not None else "" for value in row.values()] == line.split(",")
+                    seen.append(list(rows[0]))
+                    header, *lines = self._body(connection, f"{target}.csj").decode().splitlines()
+                    assert json.loads(f"[{header}]") == seen[-1]
+                    assert json.loads(f"[{lines[0]}]") == list(rows[0].values())
+                seen.append(list(json.loads(self._body(connection, "/things/7"))))
+                assert self._body(connection, "/names.csv").startswith(b"name\n")
+        assert all(each == seen[0] for each in seen), seen
+        return seen[0]
+
+    def _body(self, connection, target):
+        answer = connection.get(target)
+        assert answer.status == 200, (target, answer.status, answer.body, self.server.log)
+        return answer.body
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def things(request, sluice, tmp_path):
+    schema = "CREATE TABLE things (id integer PRIMARY KEY, name text);"
+    fill = "INSERT INTO things SELECT n, 'thing ' || n FROM ({}) s;"
+    if request.param == "sqlite":
+        path = tmp_path / "things.db"
+
+        def alter(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            database.executescript(sql)
+            database.close()
+
+        alter("PRAGMA journal_mode = WAL")
+        series = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n FROM c"
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def alter(sql):
+            postgres.psql(sql)
+
+        alter("DROP TABLE IF EXISTS things")
+        series = "SELECT n FROM generate_series(1, {}) n"
+        url = postgres.url()
+    alter(schema + fill.format(series.format(ROWS)))
+    return Things(sluice(CONFIG.format(url=url)), alter)
+
+
+def test_columns_are_added_renamed_and_dropped(things):
+    assert things.names() == ["id", "name"]
+    things.alter("ALTER TABLE things ADD COLUMN note text")
+    assert things.names() == ["id", "name", "note"]
+    things.alter("ALTER TABLE things RENAME COLUMN note TO remark")
+    assert things.names() == ["id", "name", "remark"]
+    things.alter("UPDATE things SET remark = 'r' || id")
+    assert json.loads(things.server.get("/things/7").body) == {"id": 7, "name": "thing 7", "remark": "r7"}
+    things.alter("ALTER TABLE things DROP COLUMN remark")
+    assert things.names() == ["id", "name"]
+    things.alter("ALTER TABLE things ADD COLUMN note text; ALTER TABLE things ADD COLUMN last integer DEFAULT 3")
+    assert things.names() == ["id", "name", "note", "last"]
+
+
+def test_a_table_that_is_made_anew_has_its_new_types(things):
+    assert json.loads(things.server.get("/things/7").body) == {"id": 7, "name": "thing 7"}
+    things.alter("BEGIN; DROP TABLE things; CREATE TABLE things (id integer PRIMARY KEY, name boolean); "
+                 "INSERT INTO things VALUES (7, true); COMMIT")
+    for _ in range(2):
+        assert json.loads(things.server.get("/things/7").body) == {"id": 7, "name": True}
+        assert json.loads(things.server.get("/things").body) == [{"id": 7, "name": True}]
+
+
+def test_a_column_that_has_gone_is_500_until_it_is_back(things):
+    assert things.server.get("/names").status == 200
+    things.alter("ALTER TABLE things RENAME COLUMN name TO title")
+    for _ in range(2):
+        answer = things.server.get("/names")
+        assert answer.status == 500 and answer.media_type == "application/problem+json"
+        assert b"things" not in answer.body
+    assert list(json.loads(things.server.get("/things/7").body)) == ["id", "title"]
+    things.alter("ALTER TABLE things RENAME COLUMN title TO name")
+    assert things.server.get("/names").status == 200
+    assert things.names() == ["id", "name"]
