@@ -634,7 +634,7 @@ void Connection::change_protocol(Response response, std::size_t head_size) {
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields()});
+                                  .common = server_.common_fields(secure())});
   report(&request, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);
