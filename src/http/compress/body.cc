@@ -1,10 +1,10 @@
 #include "http/compress/body.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include <unistd.h>
 
 namespace sluice::http::compress {
 

@@ -59,10 +59,10 @@ class CompressedBody final : public BodySource {
   const Coding coding_;
   std::optional<Cache::Source> source_;  // while it is collected for the cache
   Buffer collected_;
-  Buffer input_;            // of a file or a stream
-  std::string_view rest_;   // of bytes in memory
+  Buffer input_;           // of a file or a stream
+  std::string_view rest_;  // of bytes in memory
   bool inner_done_ = false;
-  bool unflushed_ = false;  // the encoder may hold something
+  bool unflushed_ = false;            // the encoder may hold something
   std::unique_ptr<Pending> pending_;  // refers to input_ and inner_
 };
 

@@ -47,7 +47,8 @@ TEST(CompressCache, WhatWasUsedLongestAgoGoesFirst) {
   Cache cache(8 * 1600);  // eight forms of 1,024 bytes, with what each costs besides
   std::vector<File> files;
   for (int i = 0; i < 9; ++i) files.emplace_back("\"" + std::to_string(i) + "\"");
-  for (int i = 0; i < 8; ++i) cache.store(files[static_cast<std::size_t>(i)].source(), Coding::gzip, bytes_of(words(1024)));
+  for (int i = 0; i < 8; ++i)
+    cache.store(files[static_cast<std::size_t>(i)].source(), Coding::gzip, bytes_of(words(1024)));
   EXPECT_EQ(cache.size(), 8u);
   EXPECT_NE(cache.find(files[0].source(), Coding::gzip), nullptr);
   cache.store(files[8].source(), Coding::gzip, bytes_of(words(1024)));

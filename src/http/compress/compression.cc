@@ -39,7 +39,7 @@ struct Compression::Findings {
   std::size_t tag_index = none;
   std::size_t vary_index = none;
   std::size_t accept_ranges_index = none;
-  bool varies = false;     // says so already
+  bool varies = false;  // says so already
   bool is_part = false;
   bool forbidden = false;
 
@@ -58,9 +58,15 @@ struct Compression::Findings {
             varies = varies || lists_token(value, "accept-encoding") || lists_token(value, "*");
           }
           break;
-        case 6: forbidden = forbidden || same_name(name, "digest"); break;
-        case 10: forbidden = forbidden || same_name(name, "set-cookie"); break;
-        case 11: forbidden = forbidden || same_name(name, "content-md5") || same_name(name, "repr-digest"); break;
+        case 6:
+          forbidden = forbidden || same_name(name, "digest");
+          break;
+        case 10:
+          forbidden = forbidden || same_name(name, "set-cookie");
+          break;
+        case 11:
+          forbidden = forbidden || same_name(name, "content-md5") || same_name(name, "repr-digest");
+          break;
         case 12:
           if (same_name(name, "content-type")) type = value;
           break;
@@ -69,9 +75,14 @@ struct Compression::Findings {
           if (same_name(name, "content-range")) is_part = true;
           if (same_name(name, "accept-ranges")) accept_ranges_index = i;
           break;
-        case 14: forbidden = forbidden || same_name(name, "content-digest"); break;
-        case 16: forbidden = forbidden || same_name(name, "content-encoding"); break;
-        default: break;
+        case 14:
+          forbidden = forbidden || same_name(name, "content-digest");
+          break;
+        case 16:
+          forbidden = forbidden || same_name(name, "content-encoding");
+          break;
+        default:
+          break;
       }
     }
   }

@@ -1,14 +1,14 @@
 #include "http/compress/compression.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
@@ -397,7 +397,8 @@ TEST_F(CompressionTest, NotModifiedSaysWhatTheWholeAnswerWouldSay) {
   };
   EXPECT_EQ(not_modified("W/\"abc\"", "gzip", "text/html"), "W/\"abc\" Accept-Encoding");
   EXPECT_EQ(not_modified("\"x\", W/\"abc\"", "gzip", ""), "W/\"abc\" Accept-Encoding");
-  EXPECT_EQ(not_modified("\"abc\"", "gzip", "text/html"), "\"abc\" Accept-Encoding") << "what it knows is not compressed";
+  EXPECT_EQ(not_modified("\"abc\"", "gzip", "text/html"), "\"abc\" Accept-Encoding")
+      << "what it knows is not compressed";
   EXPECT_EQ(not_modified("W/\"abc\"", "", "text/html"), "\"abc\" Accept-Encoding");
   EXPECT_EQ(not_modified("W/\"abc\"", "gzip", "image/png"), "\"abc\" ");
 }
@@ -646,9 +647,9 @@ TEST_F(CompressionTest, FilesAreCompressedOnce) {
       compression.reset();
       auto served = std::make_shared<const Served>(words(size), "\"t\"");
       inner.make = [&] {
-        Response response =
-            in_memory ? text_response(SharedBytes{served, served->text})
-                      : text_response(FileRange{served, ::fileno(served->file.file), 0, served->text.size()});
+        Response response = in_memory
+                                ? text_response(SharedBytes{served, served->text})
+                                : text_response(FileRange{served, ::fileno(served->file.file), 0, served->text.size()});
         response.fields.add_trusted("ETag", served->tag);
         return response;
       };

@@ -1,13 +1,13 @@
 #include "http/compress/encoder.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
 #include <brotli/encode.h>
 #include <libdeflate.h>
 #include <zlib.h>
 #include <zstd.h>
-
-#include <algorithm>
-#include <bit>
-#include <cstdlib>
 
 namespace sluice::http::compress {
 namespace {
@@ -177,8 +177,10 @@ std::unique_ptr<Encoder> make_encoder(Coding coding, const Options& options) {
       if (!encoder->ready()) return nullptr;
       return encoder;
     }
-    case Coding::brotli: return std::make_unique<BrotliEncoder>(options.brotli_quality, window_bits(options));
-    case Coding::zstd: break;
+    case Coding::brotli:
+      return std::make_unique<BrotliEncoder>(options.brotli_quality, window_bits(options));
+    case Coding::zstd:
+      break;
   }
   auto encoder = std::make_unique<ZstdEncoder>(static_cast<int>(options.zstd_level), window_bits(options));
   if (!encoder->ready()) return nullptr;

@@ -100,8 +100,8 @@ class EncoderPool {
 
   const Options options_;
   std::array<std::vector<std::unique_ptr<Encoder>>, coding_count> spare_;
-  std::array<std::size_t, coding_count> cost_;     // of one encoder, by coding
-  std::array<std::size_t, coding_count> count_{};  // lent and spare
+  std::array<std::size_t, coding_count> cost_;                 // of one encoder, by coding
+  std::array<std::size_t, coding_count> count_{};              // lent and spare
   std::unique_ptr<libdeflate_compressor, Closer> whole_gzip_;  // twice as fast as zlib where all is there at once
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 // Rows as an endpoint gives them: names that repeat, words, numbers and times that do not.
 std::string rows(std::size_t size) {
-  constexpr const char* words[] = {"silent", "harbor", "winter", "river", "glass", "paper", "night", "garden",
+  constexpr const char* words[] = {"silent", "harbor", "winter", "river",  "glass", "paper", "night",  "garden",
                                    "stone",  "letter", "summer", "bridge", "ocean", "train", "island", "window"};
   std::mt19937 random(1);
   std::string text = "[";
@@ -20,10 +20,9 @@ std::string rows(std::size_t size) {
     const auto word = [&] { return std::string(words[random() % std::size(words)]); };
     text += "{\"id\":" + std::to_string(id) + ",\"slug\":\"the-" + word() + "-" + word() + "-" + std::to_string(id) +
             "\",\"name\":\"The " + word() + " " + word() + "\",\"budget\":" + std::to_string(random() % 100000000) +
-            ",\"score\":" + std::to_string(static_cast<double>(random() % 1000) / 100) +
-            ",\"released\":\"20" + std::to_string(10 + random() % 15) + "-0" + std::to_string(1 + random() % 9) +
-            "-1" + std::to_string(random() % 10) + "T18:48:34.5\",\"adult\":" + (random() % 9 == 0 ? "true" : "false") +
-            "},";
+            ",\"score\":" + std::to_string(static_cast<double>(random() % 1000) / 100) + ",\"released\":\"20" +
+            std::to_string(10 + random() % 15) + "-0" + std::to_string(1 + random() % 9) + "-1" +
+            std::to_string(random() % 10) + "T18:48:34.5\",\"adult\":" + (random() % 9 == 0 ? "true" : "false") + "},";
   }
   text.resize(size);
   return text;
@@ -36,8 +35,9 @@ void label(benchmark::State& state, std::size_t in, std::size_t out) {
 
 Options options_at(Coding coding, std::int64_t level, std::int64_t window) {
   Options options;
-  (coding == Coding::gzip ? options.gzip_level : coding == Coding::brotli ? options.brotli_quality : options.zstd_level) =
-      static_cast<std::uint32_t>(level);
+  (coding == Coding::gzip     ? options.gzip_level
+   : coding == Coding::brotli ? options.brotli_quality
+                              : options.zstd_level) = static_cast<std::uint32_t>(level);
   options.window = {static_cast<std::uint64_t>(window) << 10};
   return options;
 }
@@ -67,10 +67,17 @@ void stream(benchmark::State& state, Coding coding) {
 }
 BENCHMARK_CAPTURE(stream, gzip, Coding::gzip)->ArgsProduct({{1, 3, 4, 5, 6, 9}, {256}})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(stream, brotli, Coding::brotli)
-    ->ArgsProduct({{1, 2, 3, 4, 5, 6, 9}, {256}})->Args({4, 64})->Args({4, 1024})->Args({5, 64})->Args({5, 1024})
+    ->ArgsProduct({{1, 2, 3, 4, 5, 6, 9}, {256}})
+    ->Args({4, 64})
+    ->Args({4, 1024})
+    ->Args({5, 64})
+    ->Args({5, 1024})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(stream, zstd, Coding::zstd)
-    ->ArgsProduct({{1, 2, 3, 5, 7, 9, 12}, {256}})->Args({3, 64})->Args({3, 1024})->Args({3, 2048})
+    ->ArgsProduct({{1, 2, 3, 5, 7, 9, 12}, {256}})
+    ->Args({3, 64})
+    ->Args({3, 1024})
+    ->Args({3, 2048})
     ->Unit(benchmark::kMillisecond);
 
 // A small answer at once: bytes, and level.
@@ -86,11 +93,14 @@ void whole(benchmark::State& state, Coding coding) {
   }
   label(state, text.size(), size);
 }
-BENCHMARK_CAPTURE(whole, gzip, Coding::gzip)->ArgsProduct({{1024, 8192, 61440}, {1, 3, 4, 5, 6, 9}})
+BENCHMARK_CAPTURE(whole, gzip, Coding::gzip)
+    ->ArgsProduct({{1024, 8192, 61440}, {1, 3, 4, 5, 6, 9}})
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(whole, brotli, Coding::brotli)->ArgsProduct({{1024, 8192, 61440}, {1, 4, 5}})
+BENCHMARK_CAPTURE(whole, brotli, Coding::brotli)
+    ->ArgsProduct({{1024, 8192, 61440}, {1, 4, 5}})
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(whole, zstd, Coding::zstd)->ArgsProduct({{1024, 8192, 61440}, {1, 3, 5}})
+BENCHMARK_CAPTURE(whole, zstd, Coding::zstd)
+    ->ArgsProduct({{1024, 8192, 61440}, {1, 3, 5}})
     ->Unit(benchmark::kMicrosecond);
 
 // What using an encoder again saves.

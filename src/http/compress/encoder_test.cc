@@ -1,8 +1,8 @@
 #include "http/compress/encoder.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "http/compress/test_support.h"
 

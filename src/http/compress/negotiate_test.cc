@@ -1,8 +1,8 @@
 #include "http/compress/negotiate.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http::compress {
 namespace {
@@ -80,7 +80,8 @@ TEST(AcceptEncoding, WhatDoesNotParseIsPassedOver) {
 }
 
 TEST(AcceptEncoding, SeveralFieldsAreOneList) {
-  const std::vector<Field> fields{{"accept-encoding", "zstd;q=0.1"}, {"Accept", "gzip"}, {"ACCEPT-ENCODING", "br;q=0.2"}};
+  const std::vector<Field> fields{
+      {"accept-encoding", "zstd;q=0.1"}, {"Accept", "gzip"}, {"ACCEPT-ENCODING", "br;q=0.2"}};
   EXPECT_EQ(choose(parse_accept_encoding(fields), ours), Coding::brotli);
 }
 

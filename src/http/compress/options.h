@@ -50,10 +50,11 @@ struct Options {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("codings", &Options::codings,
-            "What answers may be compressed with. Accept-Encoding chooses; among those that a client wants equally, the "
-            "first of the list. `[]`: nothing is compressed.",
-            {.max = coding_count});
+    v.field(
+        "codings", &Options::codings,
+        "What answers may be compressed with. Accept-Encoding chooses; among those that a client wants equally, the "
+        "first of the list. `[]`: nothing is compressed.",
+        {.max = coding_count});
     v.field("minimum", &Options::minimum,
             "An answer that is known to be shorter goes out as it is. The length of streamed rows is not known before.",
             {.max = 1_GiB});

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <brotli/decode.h>
-#include <zlib.h>
-#include <zstd.h>
-
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+
+#include <brotli/decode.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "http/compress/options.h"
 
@@ -61,7 +61,8 @@ inline std::optional<Decoded> decode(Coding coding, std::string_view bytes) {
       if (result == BROTLI_DECODER_RESULT_ERROR) return std::nullopt;
       return decoded;
     }
-    case Coding::zstd: break;
+    case Coding::zstd:
+      break;
   }
   ZSTD_DCtx* context = ::ZSTD_createDCtx();
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};

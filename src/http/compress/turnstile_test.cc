@@ -1,9 +1,9 @@
 #include "http/compress/turnstile.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "core/simulated_reactor.h"
 #include "core/task.h"
