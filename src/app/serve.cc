@@ -162,9 +162,12 @@ std::string url_of(const core::Address& address, bool secure = false) {
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
                   const std::optional<core::Address>& admin) {
-  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
-             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", cores,
-             cores == 1 ? "" : "s");
+  const std::string websockets = plan.websockets.empty() ? ""
+                                                         : fmt::format("{} websocket{}, ", plan.websockets.size(),
+                                                                       plan.websockets.size() == 1 ? "" : "s");
+  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {}{} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
+             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", websockets,
+             cores, cores == 1 ? "" : "s");
   for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   std::fflush(stdout);

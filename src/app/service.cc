@@ -82,7 +82,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
     const auto& options = plan_->options.websockets[websocket.index];
-    add(websocket.pattern, std::make_unique<http::ws::Endpoint>(options, echo_), false, true);
+    auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
+    websockets_.push_back(endpoint.get());
+    add(websocket.pattern, std::move(endpoint), false, true);
   }
 }
 
@@ -113,6 +115,7 @@ Service::Snapshot Service::snapshot() const {
   Snapshot result{requests_, server_.counters(), {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
+  for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
   return result;
 }
 

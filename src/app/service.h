@@ -59,6 +59,7 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    http::ws::Counters websockets;
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -74,6 +75,7 @@ class Service final : http::Observer {
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<const files::StaticFiles*> files_;  // those of the handlers
+  std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
