@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "files/cache.h"
 #include "http/server.h"
 #include "http/ws/counters.h"
 #include "sql/database.h"
@@ -84,6 +85,8 @@ class ServerMetrics {
   http::Server::Counters sum_;
 };
 
+// The caches of all [[files]].
+void render(const files::Cache::Counters& files, MetricsText& out);
 void render(const http::ws::Counters& counters, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".

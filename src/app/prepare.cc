@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
 #include "base/log.h"
@@ -77,6 +78,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         Refusal{config.source.render({.position = options.url.position, .message = describe(error)}), exit_failure});
   };
 
+  if (plan->options.server.tls) {
+    auto made = make_tls_context(*plan->options.server.tls, &plan->warnings);
+    if (made) {
+      plan->tls = std::move(*made);
+    } else {
+      errors.list.push_back({.position = made.error().position, .message = made.error().text});
+    }
+  }
   for (const auto& database : plan->options.databases) {
     auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
     if (!opened) {

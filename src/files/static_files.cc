@@ -1,290 +1,310 @@
 #include "files/static_files.h"
 
-#include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <ctime>
+#include <cstdio>
+#include <optional>
+#include <random>
 #include <system_error>
+#include <utility>
+
+#include "files/coding.h"
+#include "files/conditions.h"
+#include "files/escape.h"
+#include "files/multipart.h"
+#include "http/accept.h"
 
 namespace sluice::files {
 namespace {
 
-struct Descriptor {
-  int fd = -1;
-  explicit Descriptor(int fd) : fd(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
+bool is_folder_path(std::string_view path) { return path.empty() || path.ends_with('/'); }
 
-std::string http_date(std::time_t time) {
-  tm parts{};
-  gmtime_r(&time, &parts);
-  char text[40];
-  const std::size_t size = std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
-  return std::string(text, size);
+// That the fallback answers at all depends on Accept.
+std::string_view vary_of_fallback(const Content& content) {
+  return content.vary.empty() ? "Accept" : "Accept, Accept-Encoding";
 }
 
-// Strong: another size or another nanosecond of change makes another tag.
-std::string tag_of(const struct stat& status) {
-  char text[64];
-  const int size = std::snprintf(text, sizeof text, "\"%llx-%llx%08lx\"", static_cast<unsigned long long>(status.st_size),
-                                 static_cast<unsigned long long>(status.st_mtim.tv_sec),
-                                 static_cast<unsigned long>(status.st_mtim.tv_nsec));
-  return std::string(text, static_cast<std::size_t>(size));
+http::Response try_again() {
+  http::Response response = http::problem(503);
+  response.fields.add("Retry-After", "1");
+  return response;
 }
 
-bool same_file(const struct stat& a, const struct stat& b) {
-  return a.st_ino == b.st_ino && a.st_dev == b.st_dev && a.st_size == b.st_size &&
-         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
-}
-
-// If-None-Match compares weakly (RFC 9110, 13.1.2).
-bool lists_tag(std::string_view list, std::string_view tag) {
-  if (list == "*") return true;
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    std::string_view item = list.substr(0, comma);
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-    while (item.starts_with(' ') || item.starts_with('\t')) item.remove_prefix(1);
-    while (item.ends_with(' ') || item.ends_with('\t')) item.remove_suffix(1);
-    if (item.starts_with("W/")) item.remove_prefix(2);
-    if (item == tag) return true;
+// The path as it is, so relative to the request's own authority: what the client calls us is not ours to repeat. It
+// begins with one slash, so it names no other host.
+http::Response redirect_to_slash(const http::Request& request) {
+  http::Response response;
+  response.status = 301;
+  std::string location;
+  append_url_path(location, request.path);
+  location += '/';
+  if (!request.query.empty()) {
+    location += '?';
+    location += request.query;
   }
-  return false;
-}
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 32> types{{
-    {"html", "text/html; charset=utf-8"},
-    {"htm", "text/html; charset=utf-8"},
-    {"css", "text/css; charset=utf-8"},
-    {"js", "text/javascript; charset=utf-8"},
-    {"mjs", "text/javascript; charset=utf-8"},
-    {"json", "application/json"},
-    {"map", "application/json"},
-    {"txt", "text/plain; charset=utf-8"},
-    {"md", "text/markdown; charset=utf-8"},
-    {"csv", "text/csv; charset=utf-8"},
-    {"xml", "application/xml"},
-    {"svg", "image/svg+xml"},
-    {"png", "image/png"},
-    {"jpg", "image/jpeg"},
-    {"jpeg", "image/jpeg"},
-    {"gif", "image/gif"},
-    {"webp", "image/webp"},
-    {"avif", "image/avif"},
-    {"ico", "image/x-icon"},
-    {"woff", "font/woff"},
-    {"woff2", "font/woff2"},
-    {"ttf", "font/ttf"},
-    {"otf", "font/otf"},
-    {"wasm", "application/wasm"},
-    {"pdf", "application/pdf"},
-    {"zip", "application/zip"},
-    {"gz", "application/gzip"},
-    {"mp4", "video/mp4"},
-    {"webm", "video/webm"},
-    {"mp3", "audio/mpeg"},
-    {"ogg", "audio/ogg"},
-    {"webmanifest", "application/manifest+json"},
-}};
-
-// Opens a path beneath a folder, or gives -1 with errno. Where the kernel (or what filters its calls) does not know
-// openat2, the way is walked by hand, and symbolic links are refused altogether.
-int open_beneath(int root, const std::string& path) {
-  constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // non-blocking, so that a FIFO does not hold the core up
-  open_how how{.flags = flags, .mode = 0, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-  const auto fd = static_cast<int>(::syscall(SYS_openat2, root, path.empty() ? "." : path.c_str(), &how, sizeof how));
-  if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return fd;
-
-  Descriptor folder(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (path.starts_with('/')) {
-    errno = EXDEV;
-    return -1;
-  }
-  for (std::string_view rest = path;;) {
-    const auto slash = rest.find('/');
-    const std::string name(rest.substr(0, slash));
-    if (name == "..") {
-      errno = EXDEV;
-      return -1;
-    }
-    const bool last = slash == std::string_view::npos;
-    const int next = ::openat(folder.fd, name.empty() ? "." : name.c_str(),
-                              last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (next < 0 || last) return next;
-    ::close(std::exchange(folder.fd, next));
-    rest.remove_prefix(slash + 1);
-  }
+  response.fields.add_owned("Location", std::move(location));
+  return response;
 }
 
 }  // namespace
 
-std::string_view media_type_of(std::string_view name) {
-  const auto dot = name.rfind('.');
-  if (dot == std::string_view::npos) return "application/octet-stream";
-  const std::string_view extension = name.substr(dot + 1);
-  for (const auto& [known, type] : types) {
-    if (http::same_name(known, extension)) return type;
-  }
-  return "application/octet-stream";
-}
-
-struct StaticFiles::File {
-  struct stat status {};
-  Descriptor descriptor{-1};
-  std::string bytes;  // of a small file
-  bool in_memory = false;
-  std::string_view type;
-  std::string tag;
-  std::string modified;
-
-  [[nodiscard]] bool is_directory() const { return S_ISDIR(status.st_mode); }
-};
-
-StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor)
-    : index_(options.index),
+StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
+                         core::BlockingPool& threads)
+    : root_path_(options.root.value),
+      index_(options.index),
+      fallback_(options.fallback ? options.fallback->value : std::string{}),
       cache_control_(options.cache_control ? options.cache_control->value : std::string{}),
-      reactor_(reactor) {
-  root_ = ::open(options.root.value.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (root_ < 0) throw std::system_error(errno, std::generic_category(), options.root.value);
+      lists_(options.listing),
+      precompressed_(options.precompressed),
+      reactor_(reactor),
+      mailbox_(mailbox),
+      threads_(threads),
+      root_(Root::open(root_path_)),
+      root_checked_(reactor.now()),
+      cache_({.files = options.cache_files, .bytes = options.cache_memory}) {
+  if (!root_) throw std::system_error(errno, std::generic_category(), root_path_);
+  std::random_device random;
+  boundary_seed_ = std::uint64_t{random()} << 32 | random();
 }
 
-StaticFiles::~StaticFiles() { ::close(root_); }
-
-std::shared_ptr<const StaticFiles::File> StaticFiles::open(const std::string& path) const {
-  const int fd = open_beneath(root_, path);
-  if (fd < 0) return nullptr;
-  auto file = std::make_shared<File>();
-  file->descriptor.fd = fd;
-  if (::fstat(fd, &file->status) != 0) return nullptr;
-  if (file->is_directory()) return file;
-  if (!S_ISREG(file->status.st_mode)) {
-    errno = ENOENT;
-    return nullptr;
-  }
-  file->type = media_type_of(path);
-  file->tag = tag_of(file->status);
-  file->modified = http_date(file->status.st_mtim.tv_sec);
-  const auto size = static_cast<std::uint64_t>(file->status.st_size);
-  if (size > small_bytes) return file;
-  file->bytes.resize(size);
-  for (std::size_t got = 0; got < size;) {
-    const ssize_t count = ::pread(fd, file->bytes.data() + got, size - got, static_cast<off_t>(got));
-    if (count <= 0) {  // it has become shorter meanwhile: what is there now is another file
-      errno = count == 0 ? EAGAIN : errno;
-      return nullptr;
-    }
-    got += static_cast<std::size_t>(count);
-  }
-  file->in_memory = true;
-  ::close(std::exchange(file->descriptor.fd, -1));
-  return file;
-}
-
-std::shared_ptr<const StaticFiles::File> StaticFiles::find(std::string_view path) {
-  const auto known = by_path_.find(path);
-  if (known != by_path_.end()) {
-    Entry& entry = *known->second;
-    if (reactor_.now() - entry.checked < freshness) [[likely]] {
-      if (known->second != entries_.begin()) entries_.splice(entries_.begin(), entries_, known->second);
-      return entry.file;
-    }
-    struct stat status {};
-    if (::fstatat(root_, entry.path.c_str(), &status, 0) == 0 && same_file(status, entry.file->status)) {
-      entry.checked = reactor_.now();
-      entries_.splice(entries_.begin(), entries_, known->second);
-      return entry.file;
-    }
-    const auto gone = known->second;
-    by_path_.erase(known);
-    entries_.erase(gone);
-  }
-  auto file = open(std::string(path));
-  if (!file || file->is_directory()) return file;
-  if (entries_.size() >= most_entries) {
-    by_path_.erase(entries_.back().path);
-    entries_.pop_back();
-  }
-  entries_.push_front({.path = std::string(path), .file = file, .checked = reactor_.now()});
-  by_path_.emplace(entries_.front().path, entries_.begin());
-  return file;
-}
+StaticFiles::~StaticFiles() = default;
 
 core::Async<http::Response> StaticFiles::handle(http::Request& request) {
-  const std::string_view path = request.path_values[0];
-  if (path.contains('\0')) return http::problem(400);
-  // No file's name holds a slash, so one that came encoded names none.
-  if (request.segments.contains('\0')) return http::problem(404, "There is no such file.");
-  const bool wants_directory = path.empty() || path.ends_with('/');
-  errno = ENOENT;
-  std::shared_ptr<const File> file;
-  if (!wants_directory) {
-    file = find(path);
-    if (file && file->is_directory()) {
-      http::Response response;
-      response.status = 301;
-      // Relative to the request's own authority: what the client calls us is not ours to repeat.
-      std::string location(request.target.substr(0, request.target.find('?')));
-      if (location.starts_with("//")) location.erase(0, location.find_first_not_of('/') - 1);
-      location += '/';
-      if (!request.query.empty()) location += "?" + std::string(request.query);
-      response.fields.add_owned("Location", std::move(location));
-      return response;
-    }
-  } else {
-    for (const std::string& name : index_) {
-      file = find(std::string(path) + name);
-      if (file && !file->is_directory()) break;
-      file = nullptr;
-    }
+  // No file's name holds a slash, so one that came encoded names none. Where nothing came encoded, both are one view.
+  if (request.segments.data() != request.path.data() && request.segments.contains('\0')) [[unlikely]] {
+    return fall_back(request, request.path_values[0], Role::asked, ENOENT);
   }
-  if (!file) {
-    switch (errno) {
-      case EACCES:
-      case EPERM: return http::problem(403, "The file may not be read.");
-      case EMFILE:
-      case ENFILE:
-      case ENOMEM:
-      case EAGAIN: {
-        http::Response response = http::problem(503);
-        response.fields.add("Retry-After", "1");
-        return response;
-      }
-      default: return http::problem(404, "There is no such file.");
-    }
-  }
-  return answer(request, file);
+  return serve(request, request.path_values[0], Role::asked);
 }
 
-http::Response StaticFiles::answer(const http::Request& request, const std::shared_ptr<const File>& file) const {
-  http::Response response;
-  response.fields.add_trusted("Content-Type", file->type);
-  response.fields.add_trusted("ETag", file->tag);
-  response.fields.add_trusted("Last-Modified", file->modified);
-  if (!cache_control_.empty()) response.fields.add("Cache-Control", cache_control_);
-  if (const std::string_view known = request.field("if-none-match"); !known.empty()) {
-    if (lists_tag(known, file->tag)) response.status = 304;
-  } else if (request.field("if-modified-since") == file->modified) {
-    response.status = 304;
+inline core::Async<http::Response> StaticFiles::serve(http::Request& request, std::string_view path, Role role) {
+  const Cache::Entry* known = cache_.find(path);
+  if (known != nullptr && reactor_.now() - known->checked < freshness) [[likely]] {
+    cache_.count_hit();
+    return answer(request, known->content, role);
   }
-  // The body keeps the file, and so the fields' text, alive.
-  if (file->in_memory) {
-    response.body = http::SharedBytes{.owner = file, .bytes = file->bytes};
+  return find(request, path, role, known);
+}
+
+core::Async<http::Response> StaticFiles::find(http::Request& request, std::string_view path, Role role,
+                                              const Cache::Entry* known) {
+  // No file's name holds it; the keys of listings do.
+  if (path.contains('\0')) return http::problem(404, "There is no such file.");
+  cache_.count_miss();
+  look_at_root();
+  Lookup lookup{.root = root_,
+                .candidates = {},
+                .with_coded = precompressed_,
+                .known = known != nullptr ? known->content.files : Files{},
+                .now_s = now_s()};
+  if (!is_folder_path(path)) {
+    lookup.candidates.emplace_back(path);
   } else {
-    response.body = http::FileRange{.owner = file,
-                                    .fd = file->descriptor.fd,
-                                    .offset = 0,
-                                    .size = static_cast<std::uint64_t>(file->status.st_size)};
+    for (const std::string& name : index_) lookup.candidates.push_back(std::string(path) + name);
   }
+  Found found = look_up(lookup, Patience::none);
+  if (found.error == EAGAIN) return find_slowly(request, path, role, std::move(lookup));
+  return conclude(request, path, role, std::move(found));
+}
+
+core::Task<http::Response> StaticFiles::find_slowly(http::Request& request, std::string_view path, Role role,
+                                                    Lookup lookup) {
+  auto work = [lookup = std::move(lookup)] { return look_up(lookup, Patience::any); };
+  auto found = co_await threads_.run(mailbox_, std::move(work));
+  if (!found) co_return try_again();
+  co_return co_await conclude(request, path, role, std::move(*found));
+}
+
+core::Async<http::Response> StaticFiles::conclude(http::Request& request, std::string_view path, Role role,
+                                                  Found found) {
+  if (found.error == 0) {
+    Content content{.files = std::move(found.files), .vary = {}};
+    for (std::size_t i = 1; i < coding_count; ++i) content.is_coded |= content.files[i] != nullptr;
+    if (content.is_coded) content.vary = "Accept-Encoding";
+    cache_.store(path, content, reactor_.now());
+    return answer(request, content, role);
+  }
+  cache_.erase(path);
+  if (found.is_folder && !is_folder_path(path) && role == Role::asked) return redirect_to_slash(request);
+  if (!is_absence(found.error)) return refuse(found.error);
+  if (lists_ && is_folder_path(path)) return list(request, path);
+  return fall_back(request, path, role, found.error);
+}
+
+// Listings are kept in the cache too, each format under a key that no path can be.
+core::Async<http::Response> StaticFiles::list(http::Request& request, std::string_view path) {
+  const bool wants_json =
+      http::quality_of(request.fields, "application", "json") > http::quality_of(request.fields, "text", "html");
+  const auto format = wants_json ? ListingFormat::json : ListingFormat::html;
+  const Cache::Entry* known = cache_.find(std::string(path) + '\0' + (wants_json ? 'j' : 'h'));
+  if (known != nullptr && reactor_.now() - known->checked < freshness) {
+    return answer(request, known->content, Role::asked);
+  }
+  return list_slowly(request, path, format, known != nullptr ? known->content.files[0] : nullptr);
+}
+
+core::Task<http::Response> StaticFiles::list_slowly(http::Request& request, std::string_view path, ListingFormat format,
+                                                    std::shared_ptr<const File> known) {
+  auto work = [root = root_, folder = std::string(path), shown = std::string(request.path), format,
+               known = std::move(known)] { return list_folder(*root, folder, shown, format, known); };
+  auto listed = co_await threads_.run(mailbox_, std::move(work));
+  if (!listed) co_return try_again();
+  const std::string key = std::string(path) + '\0' + (format == ListingFormat::json ? 'j' : 'h');
+  if (!*listed) {
+    cache_.erase(key);
+    const int error = listed->error();
+    if (!is_absence(error)) co_return refuse(error);
+    co_return co_await fall_back(request, path, Role::asked, error);
+  }
+  Content content{.files = {std::move(**listed)}, .vary = "Accept"};
+  cache_.store(key, content, reactor_.now());
+  co_return answer(request, content, Role::asked).take();
+}
+
+core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::string_view path, Role role,
+                                                   int error) {
+  if (role == Role::asked && wants_fallback(request, path)) return serve(request, fallback_, Role::fallback);
+  return refuse(error);
+}
+
+// A script or a picture that is missing must not become a page: what asks for those says `*/*`, as others do that take
+// a page too. So that counts for paths without an extension only; what says text/html means it.
+bool StaticFiles::wants_fallback(const http::Request& request, std::string_view path) const {
+  if (fallback_.empty() || http::quality_of(request.fields, "text", "html") == 0) return false;
+  for (const http::Field& field : request.fields) {
+    if (http::same_name(field.name, "accept") && http::lists_token(field.value, "text/html")) return true;
+  }
+  return !path.substr(path.rfind('/') + 1).contains('.');
+}
+
+http::Response StaticFiles::refuse(int error) const {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return http::problem(403, "The file may not be read.");
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EAGAIN:  // it is being written again and again
+      return try_again();
+    default:
+      if (!is_absence(error)) return http::problem(500, "The file cannot be read.");
+      http::Response response = http::problem(404, "There is no such file.");
+      if (!fallback_.empty()) response.fields.add("Vary", "Accept");
+      return response;
+  }
+}
+
+inline core::Async<http::Response> StaticFiles::answer(const http::Request& request, const Content& content,
+                                                       Role role) {
+  const std::shared_ptr<const File>& file = content.is_coded ? choose(request, content) : content.files[0];
+  const std::string_view vary = role == Role::asked ? content.vary : vary_of_fallback(content);
+  if (const Conditions conditions(request.fields); !conditions.empty()) [[unlikely]] {
+    return answer_if(request, conditions, file, vary);
+  }
+  // Filled where it is: a response is too large to be moved for nothing.
+  core::Async<http::Response> whole(200);
+  fill_whole(whole.get(), file, vary);
+  return whole;
+}
+
+const std::shared_ptr<const File>& StaticFiles::choose(const http::Request& request, const Content& content) {
+  std::array<std::uint64_t, coding_count> sizes{};
+  for (std::size_t i = 0; i < coding_count; ++i) sizes[i] = content.files[i] ? content.files[i]->size : 0;
+  return content.files[static_cast<std::size_t>(choose_coding(request.fields, sizes))];
+}
+
+// The body keeps the file, and so the fields' text, alive.
+inline void StaticFiles::fill_whole(http::Response& response, const std::shared_ptr<const File>& file,
+                                    std::string_view vary) const {
+  response.fields.add_trusted("Content-Type", file->media_type);
+  add_common_fields(response, *file, vary);
+  if (file->in_memory()) {
+    response.body.emplace<http::SharedBytes>(file, file->bytes);
+  } else {
+    response.fields.add_trusted("Accept-Ranges", "bytes");
+    response.body.emplace<http::FileRange>(file, file->descriptor.get(), std::uint64_t{0}, file->size);
+  }
+}
+
+// Those of a 200 and of a 206. A 304 says of them only what a cache needs (RFC 9110, 15.4.5).
+inline void StaticFiles::add_common_fields(http::Response& response, const File& file, std::string_view vary) const {
+  if (response.status != 304) [[likely]] {
+    if (!file.coding.empty()) response.fields.add_trusted("Content-Encoding", file.coding);
+    if (!file.modified.empty()) response.fields.add_trusted("Last-Modified", file.modified);
+  }
+  response.fields.add_trusted("ETag", file.tag);
+  if (!cache_control_.empty()) response.fields.add_trusted("Cache-Control", cache_control_);
+  if (!vary.empty()) response.fields.add_trusted("Vary", vary);
+}
+
+http::Response StaticFiles::answer_if(const http::Request& request, const Conditions& conditions,
+                                      const std::shared_ptr<const File>& file, std::string_view vary) {
+  http::Response response;
+  const Validators validators = file->validators();
+  const Conditions::Verdict verdict = conditions.judge(validators, now_s());
+  if (verdict == Conditions::Verdict::failed) return http::problem(412, "The file is another version by now.");
+  if (verdict == Conditions::Verdict::not_modified) {
+    response.status = 304;
+    add_common_fields(response, *file, vary);
+    response.body = http::SharedBytes{.owner = file, .bytes = {}};
+    return response;
+  }
+  if (request.method == http::Method::get) {  // nothing else has ranges (RFC 9110, 14.2)
+    const RangeSet ranges(conditions.range(validators, now_s()), file->size);
+    if (ranges.kind() == RangeSet::Kind::unsatisfiable) {
+      response = http::problem(416, "The file has no such bytes.");
+      response.fields.add_owned("Content-Range", "bytes */" + std::to_string(file->size));
+      return response;
+    }
+    if (ranges.kind() == RangeSet::Kind::parts && fill_parts(response, file, ranges.parts())) {
+      add_common_fields(response, *file, vary);
+      return response;
+    }
+  }
+  fill_whole(response, file, vary);
   return response;
+}
+
+// A 206's body and the fields that describe it. False: the parts would take more than the whole.
+bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
+                             std::span<const ByteRange> parts) {
+  if (parts.size() > 1) {
+    auto source = std::make_unique<MultipartRanges>(file, parts, next_boundary(), mailbox_, threads_);
+    if (source->size() >= file->size) return false;
+    response.status = 206;
+    response.fields.add_trusted("Content-Type", source->media_type());
+    response.body = std::move(source);
+    return true;
+  }
+  const auto [begin, size] = parts[0];
+  response.status = 206;
+  response.fields.add_trusted("Content-Type", file->media_type);
+  response.fields.add_owned("Content-Range", content_range(parts[0], file->size));
+  if (file->in_memory()) {
+    response.body = http::SharedBytes{.owner = file, .bytes = std::string_view(file->bytes).substr(begin, size)};
+  } else {
+    response.body = http::FileRange{.owner = file, .fd = file->descriptor.get(), .offset = begin, .size = size};
+  }
+  return true;
+}
+
+// The folder may have been put in another's place, as releases are: what is looked up from now on is in that one.
+void StaticFiles::look_at_root() {
+  if (reactor_.now() - root_checked_ < freshness) return;
+  root_checked_ = reactor_.now();
+  if (!root_->is_replaced(root_path_)) return;
+  if (auto fresh = Root::open(root_path_)) root_ = std::move(fresh);
+}
+
+// Nobody can guess it and so place it in a file: splitmix64 of a random beginning.
+std::string StaticFiles::next_boundary() {
+  std::uint64_t value = boundary_seed_ + ++boundaries_ * 0x9e3779b97f4a7c15;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  value ^= value >> 31;
+  char text[24];
+  return {text, static_cast<std::size_t>(
+                    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value)))};
 }
 
 }  // namespace sluice::files

@@ -1,66 +1,86 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/time.h"
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
 #include "core/reactor.h"
+#include "files/cache.h"
+#include "files/conditions.h"
+#include "files/file.h"
+#include "files/listing.h"
 #include "files/options.h"
+#include "files/ranges.h"
 #include "http/message.h"
 #include "http/server.h"
 
 namespace sluice::files {
 
-// The media type that a file name's extension stands for; text types say charset=utf-8.
-[[nodiscard]] std::string_view media_type_of(std::string_view name);
-
-// One core's handler of a [[files]] folder. The route's first path value is the path below the root. Nothing outside
-// the root can be reached: paths are resolved by the kernel beneath it (openat2, RESOLVE_BENEATH), symbolic links that
-// lead out included.
+// One core's handler of a [[files]] folder. The route's first path value is the path below the root; what can be
+// reached is decided by Root::open_beneath alone.
 //
-// Files up to `small_bytes` are kept in memory, larger ones open, up to a limit of both; each is checked for change at
-// most once a second.
+// What is in the cache and has been looked at within the last second is answered without a system call. Anything else
+// is looked up on the core where the kernel has it in memory, and by a thread of the pool where it would have to wait
+// for the disk.
 class StaticFiles final : public http::Handler {
  public:
-  static constexpr std::uint64_t small_bytes = 64 * 1024;
-  static constexpr std::size_t most_entries = 1024;
   static constexpr Duration freshness = 1s;
 
   // Throws std::system_error where the root cannot be opened.
-  StaticFiles(const FilesOptions& options, core::Reactor& reactor);
+  StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
   ~StaticFiles() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] const Cache::Counters& counters() const { return cache_.counters(); }
 
  private:
-  struct File;
-  struct Entry {
-    std::string path;
-    std::shared_ptr<const File> file;
-    Instant checked{};
-  };
-  using Entries = std::list<Entry>;
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
+  // Whether the path is what the client asked for, or the fallback in its place.
+  enum class Role : std::uint8_t { asked, fallback };
 
-  // Null, with errno: there is no such file.
-  std::shared_ptr<const File> open(const std::string& path) const;
-  // Null, with errno: there is no such file. The entry moves to the front.
-  std::shared_ptr<const File> find(std::string_view path);
-  [[nodiscard]] http::Response answer(const http::Request& request, const std::shared_ptr<const File>& file) const;
+  core::Async<http::Response> serve(http::Request& request, std::string_view path, Role role);
+  core::Async<http::Response> find(http::Request& request, std::string_view path, Role role, const Cache::Entry* known);
+  core::Task<http::Response> find_slowly(http::Request& request, std::string_view path, Role role, Lookup lookup);
+  core::Async<http::Response> conclude(http::Request& request, std::string_view path, Role role, Found found);
+  core::Async<http::Response> list(http::Request& request, std::string_view path);
+  core::Task<http::Response> list_slowly(http::Request& request, std::string_view path, ListingFormat format,
+                                         std::shared_ptr<const File> known);
+  core::Async<http::Response> fall_back(http::Request& request, std::string_view path, Role role, int error);
 
-  int root_ = -1;
-  std::vector<std::string> index_;
-  std::string cache_control_;
+  [[nodiscard]] bool wants_fallback(const http::Request& request, std::string_view path) const;
+  // Always ready.
+  [[nodiscard]] core::Async<http::Response> answer(const http::Request& request, const Content& content, Role role);
+  [[nodiscard]] http::Response answer_if(const http::Request& request, const Conditions& conditions,
+                                         const std::shared_ptr<const File>& file, std::string_view vary);
+  [[nodiscard]] static const std::shared_ptr<const File>& choose(const http::Request& request, const Content& content);
+  void fill_whole(http::Response& response, const std::shared_ptr<const File>& file, std::string_view vary) const;
+  void add_common_fields(http::Response& response, const File& file, std::string_view vary) const;
+  [[nodiscard]] bool fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
+                                std::span<const ByteRange> parts);
+  [[nodiscard]] http::Response refuse(int error) const;
+  [[nodiscard]] std::int64_t now_s() const { return reactor_.wall_clock_ns() / 1'000'000'000; }
+  void look_at_root();
+  std::string next_boundary();
+
+  const std::string root_path_;
+  const std::vector<std::string> index_;
+  const std::string fallback_;       // empty: none
+  const std::string cache_control_;  // empty: none
+  const bool lists_;
+  const bool precompressed_;
   core::Reactor& reactor_;
-  Entries entries_;  // the one that was used last goes first
-  std::unordered_map<std::string_view, Entries::iterator, Hash, std::equal_to<>> by_path_;
+  core::Mailbox& mailbox_;
+  core::BlockingPool& threads_;
+  std::shared_ptr<const Root> root_;
+  Instant root_checked_;
+  Cache cache_;
+  std::uint64_t boundary_seed_;
+  std::uint64_t boundaries_ = 0;
 };
 
 }  // namespace sluice::files

@@ -154,6 +154,14 @@ class FieldList {
   }
   // Copies the value.
   void add_owned(std::string_view name, std::string value);
+  // Another value for the item at this index.
+  void set(std::size_t index, std::string_view value) {
+    SLUICE_ASSERT(index < size_);
+    items_[index].value = value;
+    trusted_ &= ~(1u << index);
+  }
+  void set_owned(std::size_t index, std::string value);  // likewise, copied
+  void remove(std::size_t index);
   [[nodiscard]] std::span<const Field> items() const { return {items_.data(), size_}; }
   [[nodiscard]] std::uint32_t trusted() const { return trusted_; }  // a bit an item
   [[nodiscard]] std::string_view get(std::string_view name) const;

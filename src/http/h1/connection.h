@@ -36,6 +36,9 @@ class Connection : public core::SlabAllocated {
   // Every request is refused with 503: the server has as many connections as it may.
   void refuse_all() { overloaded_ = true; }
 
+  // It begins with a handshake.
+  void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
+
   core::Task<void> run();
   // After run(): the last answer changed the protocol, and whoever goes on waits for run_upgrade(). It is a second
   // coroutine because the frame of the first, which may be large, is not needed any more.
@@ -52,8 +55,13 @@ class Connection : public core::SlabAllocated {
   class Tunnel;
   template <class T>
   class WhilePresent;
+  struct Cut;
 
   enum class Sent : bool { no, yes };
+
+  [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
+  // False: there is no connection.
+  core::Task<bool> shake_hands();
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
@@ -68,13 +76,15 @@ class Connection : public core::SlabAllocated {
   // `request`: what is refused, where its head was whole.
   core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
-  core::Task<void> linger();
+  enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
+  core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
   Presence* presence_ = nullptr;       // while a handler or a stream is waited for
@@ -84,6 +94,7 @@ class Connection : public core::SlabAllocated {
   bool overloaded_ = false;
   Instant began_{};     // the request that is being answered
   Instant deadline_{};  // of the head that is being read
+  Instant idle_until_{};
   iovec parts_[2];
 };
 

@@ -188,6 +188,7 @@ class Connection {
   void handle_ready(const Message& message);
   void drop_skipped();
   void end_batch();
+  [[nodiscard]] bool foremost_is_abandoned() const;
   void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
   [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);

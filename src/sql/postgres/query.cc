@@ -219,7 +219,7 @@ void Query::answer_overflowed() {
   ++pool_.counters().overflows;
   pool_.was_large(*statement_, true);
   use_ = Use::exclusive;
-  stage_ = Stage::fresh;
+  start_over();
   wake();
 }
 

@@ -1,0 +1,102 @@
+#include "files/conditions.h"
+
+#include "files/http_date.h"
+
+namespace sluice::files {
+namespace {
+
+// Takes an entity-tag and its comma off the front of a list; empty where there is none. What is no entity-tag is passed
+// over up to the next comma. Commas may be inside of a tag, quotes may not (RFC 9110, 8.8.3).
+std::string_view next_tag(std::string_view& list) {
+  for (;;) {
+    while (!list.empty() && (list[0] == ' ' || list[0] == '\t' || list[0] == ',')) list.remove_prefix(1);
+    if (list.empty()) return {};
+    const std::size_t quote = list.starts_with("W/") ? 2 : 0;
+    std::size_t end = std::string_view::npos;
+    if (list.size() > quote && list[quote] == '"') end = list.find('"', quote + 1);
+    if (end != std::string_view::npos) {
+      std::size_t next = end + 1;
+      while (next < list.size() && (list[next] == ' ' || list[next] == '\t')) ++next;
+      if (next == list.size() || list[next] == ',') {
+        const std::string_view tag = list.substr(0, end + 1);
+        list.remove_prefix(next);
+        return tag;
+      }
+    }
+    const auto comma = list.find(',');
+    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma);
+  }
+}
+
+}  // namespace
+
+void Conditions::take(Single& single, Seen bit, std::string_view value) {
+  single.is_void = (seen_ & bit) != 0;
+  single.value = value;
+  seen_ |= bit;
+}
+
+void Conditions::gather(const http::Field& field) {
+  const auto& [name, value] = field;
+  if (http::same_name(name, "range")) {
+    take(range_, range_field, value);
+  } else if (http::same_name(name, "if-range")) {
+    take(if_range_, if_range, value);
+  } else if (http::same_name(name, "if-match")) {
+    seen_ |= match;
+  } else if (http::same_name(name, "if-none-match")) {
+    seen_ |= none_match;
+  } else if (http::same_name(name, "if-modified-since")) {
+    take(modified_since_, modified_since, value);
+  } else if (http::same_name(name, "if-unmodified-since")) {
+    take(unmodified_since_, unmodified_since, value);
+  }
+}
+
+bool Conditions::lists(std::string_view name, std::string_view tag, bool strongly) const {
+  for (const http::Field& field : fields_) {
+    if (!http::same_name(field.name, name)) continue;
+    std::string_view list = field.value;
+    if (list == "*") return true;
+    while (!list.empty()) {
+      std::string_view item = next_tag(list);
+      if (!strongly && item.starts_with("W/")) item.remove_prefix(2);
+      if (item == tag) return true;
+    }
+  }
+  return false;
+}
+
+Conditions::Verdict Conditions::judge(const Validators& current, std::int64_t now_s) const {
+  const auto date_of = [&](const Single& single) {
+    return single.is_void || !current.is_dated ? std::nullopt : parse_http_date(single.value, now_s);
+  };
+  if ((seen_ & match) != 0) {
+    if (!lists("if-match", current.tag, true)) return Verdict::failed;
+  } else if ((seen_ & unmodified_since) != 0) {
+    const auto date = date_of(unmodified_since_);
+    if (date && current.modified_s > *date) return Verdict::failed;
+  }
+  if ((seen_ & none_match) != 0) {
+    if (lists("if-none-match", current.tag, false)) return Verdict::not_modified;
+  } else if ((seen_ & modified_since) != 0) {
+    const auto date = date_of(modified_since_);
+    if (date && current.modified_s <= *date) return Verdict::not_modified;
+  }
+  return Verdict::proceed;
+}
+
+std::string_view Conditions::range(const Validators& current, std::int64_t now_s) const {
+  if ((seen_ & range_field) == 0 || range_.is_void) return {};
+  if ((seen_ & if_range) == 0) return range_.value;
+  const std::string_view validator = if_range_.value;
+  if (if_range_.is_void) return {};
+  if (validator == current.tag) return range_.value;
+  // A date is a strong validator only when it cannot stand for two versions (RFC 9110, 8.8.2.2): within the second of a
+  // change there may come another one.
+  const auto date = parse_http_date(validator, now_s);
+  if (date && current.is_dated && *date == current.modified_s && current.modified_s < now_s) return range_.value;
+  return {};
+}
+
+}  // namespace sluice::files

@@ -1,0 +1,210 @@
+#include "files/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "files/http_date.h"
+#include "files/media_type.h"
+
+namespace sluice::files {
+namespace {
+
+constexpr int most_attempts = 3;  // at reading a file that is being written
+
+// O_NONBLOCK: a FIFO without a writer does not hold us up.
+constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+int openat2(int folder, const std::string& path, int flags, std::uint64_t resolve) {
+  open_how how{.flags = static_cast<std::uint64_t>(flags), .mode = 0, .resolve = resolve};
+  return static_cast<int>(::syscall(SYS_openat2, folder, path.empty() ? "." : path.c_str(), &how, sizeof how));
+}
+
+// Where the kernel (or what filters its calls) does not know openat2, the way is walked by hand, and symbolic links are
+// refused altogether.
+std::expected<Descriptor, int> walk_beneath(int root, const std::string& path) {
+  if (path.starts_with('/')) return std::unexpected(EXDEV);
+  constexpr int folder_flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  Descriptor folder(::openat(root, ".", folder_flags));
+  if (!folder.open()) return std::unexpected(errno);
+  for (std::string_view rest = path;;) {
+    const auto slash = rest.find('/');
+    const std::string name(rest.substr(0, slash));
+    if (name == "..") return std::unexpected(EXDEV);
+    const bool last = slash == std::string_view::npos;
+    Descriptor next(
+        ::openat(folder.get(), name.empty() ? "." : name.c_str(), last ? open_flags | O_NOFOLLOW : folder_flags));
+    if (!next.open()) return std::unexpected(errno);
+    if (last) return next;
+    folder = std::move(next);
+    rest.remove_prefix(slash + 1);
+  }
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  const auto same_time = [](const timespec& x, const timespec& y) {
+    return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec;
+  };
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev && a.st_size == b.st_size && same_time(a.st_mtim, b.st_mtim) &&
+         same_time(a.st_ctim, b.st_ctim);
+}
+
+bool is_older(const struct stat& a, const struct stat& b) {
+  return a.st_mtim.tv_sec != b.st_mtim.tv_sec ? a.st_mtim.tv_sec < b.st_mtim.tv_sec
+                                              : a.st_mtim.tv_nsec < b.st_mtim.tv_nsec;
+}
+
+// Another size, another nanosecond of change or another file in its place makes another tag.
+std::string tag_of(const struct stat& status) {
+  char text[96];
+  const int size =
+      std::snprintf(text, sizeof text, "\"%llx-%llx%08lx-%llx\"", static_cast<unsigned long long>(status.st_size),
+                    static_cast<unsigned long long>(status.st_mtim.tv_sec),
+                    static_cast<unsigned long>(status.st_mtim.tv_nsec), static_cast<unsigned long long>(status.st_ino));
+  return {text, static_cast<std::size_t>(size)};
+}
+
+// A file, null for a folder, or an errno.
+std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, const std::string& path, Coding coding,
+                                                          std::string_view media_type, Patience patience) {
+  auto opened = lookup.root->open_beneath(path, patience);
+  if (!opened) return std::unexpected(opened.error());
+  struct stat status{};
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    if (::fstat(opened->get(), &status) != 0) return std::unexpected(errno);
+    if (S_ISDIR(status.st_mode)) return nullptr;
+    if (!S_ISREG(status.st_mode)) return std::unexpected(ENOENT);
+    const auto& known = lookup.known[static_cast<std::size_t>(coding)];
+    if (known && is_same(known->status, status) && known->media_type == media_type) return known;
+
+    auto file = std::make_shared<File>();
+    file->status = status;
+    file->size = static_cast<std::uint64_t>(status.st_size);
+    file->media_type = media_type;
+    if (coding != Coding::identity) file->coding = name_of(coding);
+    file->tag = tag_of(status);
+    if (status.st_mtim.tv_sec <= lookup.now_s) file->modified = http_date(status.st_mtim.tv_sec);
+    if (file->size > File::small_bytes) {
+      file->descriptor = std::move(*opened);
+      return file;
+    }
+    file->bytes.resize(file->size);
+    const int error = read_whole(opened->get(), file->bytes.data(), file->size, 0, patience);
+    if (error != 0 && error != ENODATA) return std::unexpected(error);
+    struct stat after{};
+    if (::fstat(opened->get(), &after) != 0) return std::unexpected(errno);
+    if (error == 0 && is_same(status, after)) return file;
+  }
+  return std::unexpected(EAGAIN);
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::shared_ptr<const Root> Root::open(const std::string& path) {
+  Descriptor descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat status{};
+  if (!descriptor.open() || ::fstat(descriptor.get(), &status) != 0) return nullptr;
+  const std::shared_ptr<Root> root(new Root(std::move(descriptor)));
+  root->device_ = status.st_dev;
+  root->inode_ = status.st_ino;
+  return root;
+}
+
+bool Root::is_replaced(const std::string& path) const {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         (status.st_dev != device_ || status.st_ino != inode_);
+}
+
+std::expected<Descriptor, int> Root::open_beneath(const std::string& path, Patience patience) const {
+  constexpr std::uint64_t beneath = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  if (patience == Patience::none) {
+    Descriptor opened(openat2(descriptor_.get(), path, open_flags, beneath | RESOLVE_CACHED));
+    if (opened.open()) return opened;
+    if (errno == EACCES || errno == EXDEV || is_absence(errno)) return std::unexpected(errno);
+    // Opening never says from memory that there is nothing; looking does.
+    const Descriptor looked(openat2(descriptor_.get(), path, O_PATH | O_CLOEXEC, beneath | RESOLVE_CACHED));
+    return std::unexpected(!looked.open() && is_absence(errno) ? errno : EAGAIN);
+  }
+  for (int attempt = 0;; ++attempt) {
+    Descriptor opened(openat2(descriptor_.get(), path, open_flags, beneath));
+    if (opened.open()) return opened;
+    if (errno == ENOSYS || errno == EPERM) return walk_beneath(descriptor_.get(), path);
+    // EAGAIN: something on the way was renamed meanwhile.
+    if (errno != EAGAIN || attempt == most_attempts) return std::unexpected(errno);
+  }
+}
+
+Found look_up(const Lookup& lookup, Patience patience) {
+  Found found{.error = ENOENT, .is_folder = false, .files = {}};
+  for (const std::string& path : lookup.candidates) {
+    const std::string_view media_type = media_type_of(path);
+    auto file = open_file(lookup, path, Coding::identity, media_type, patience);
+    found.is_folder = file && *file == nullptr;
+    if (found.is_folder) continue;
+    if (!file) {
+      found.error = file.error();
+      if (is_absence(found.error)) continue;
+      return found;
+    }
+    found.files[0] = std::move(*file);
+    found.error = 0;
+    for (std::size_t i = 1; lookup.with_coded && i < coding_count; ++i) {
+      const auto coding = static_cast<Coding>(i);
+      auto coded = open_file(lookup, path + std::string(suffix_of(coding)), coding, media_type, patience);
+      if (coded && *coded && !is_older((*coded)->status, found.files[0]->status)) {
+        found.files[i] = std::move(*coded);
+      } else if (!coded && coded.error() == EAGAIN && patience == Patience::none) {
+        return {.error = EAGAIN, .is_folder = false, .files = {}};
+      }
+    }
+    return found;
+  }
+  return found;
+}
+
+int read_whole(int fd, char* into, std::size_t size, std::uint64_t offset, Patience patience) {
+  while (size != 0) {
+    iovec part{into, size};
+    const ssize_t count =
+        ::preadv2(fd, &part, 1, static_cast<off_t>(offset), patience == Patience::none ? RWF_NOWAIT : 0);
+    if (count == 0) return ENODATA;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      // Some file systems cannot promise not to wait.
+      return patience == Patience::none && (errno == EOPNOTSUPP || errno == ENOSYS) ? EAGAIN : errno;
+    }
+    into += count;
+    offset += static_cast<std::uint64_t>(count);
+    size -= static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
+bool is_absence(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EXDEV:
+    case ENXIO:  // a socket, or a device without its driver
+    case ENODEV:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace sluice::files

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace sluice::files {
+
+// The media type that a file name's extension stands for; text types say charset=utf-8. Without a known extension:
+// application/octet-stream.
+[[nodiscard]] std::string_view media_type_of(std::string_view name);
+
+}  // namespace sluice::files
