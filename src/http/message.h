@@ -196,7 +196,7 @@ struct Response {
   FieldList fields;
   Body body;
   // With status 101 (in HTTP/2: 200), no body, and only where the request asked for it: what follows the answer.
-  std::unique_ptr<Upgrade> upgrade;
+  std::unique_ptr<Upgrade> upgrade{};
 };
 
 // RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes.

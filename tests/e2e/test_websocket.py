@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 
@@ -123,6 +124,32 @@ def test_after_other_requests_on_the_same_connection(sluice, site):
         assert client.read().body == b"Hello, world.\n"
         assert client.handshake().status == 101
         client.close_with(1001)
+
+
+def test_over_tls(sluice, tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                    "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out",
+                    certificate], check=True, capture_output=True)
+    server = sluice(ECHO, server=f'[server.tls]\ncert = "{certificate}"\nkey = "{key}"\n')
+    context = ssl.create_default_context(cafile=certificate)
+    with WebSocket(server.port, "/echo", "Origin: https://test", tls=context) as client:
+        for size in (0, 5, 1000, 16384, 100_000):
+            # Several messages in a record, and a message in several records.
+            client.send(frame(BINARY, b"a" * size) + frame(PING) + frame(BINARY, b"b" * size))
+            assert client.frame().payload == b"a" * size
+            assert client.frame().opcode == PONG
+            assert client.frame().payload == b"b" * size
+        for byte in frame(TEXT, b"byte by byte"):
+            client.send(bytes([byte]))
+        assert client.frame().payload == b"byte by byte"
+        client.close_with(1000)
+    with WebSocket(server.port, "/echo", tls=context) as client:
+        server.terminate()
+        assert client.frame().code == 1001
+        client.say(CLOSE, close_payload(1001))
+        client.assert_closed()
+    server.stop()
 
 
 # ---- with another implementation ----

@@ -56,10 +56,12 @@ class Frame:
 
 
 class WebSocket(Connection):
-    """A connection whose handshake is made, or asked for with handshake()."""
+    """A connection whose handshake is made, or asked for with handshake(). `tls`: an ssl.SSLContext."""
 
-    def __init__(self, port, path="/echo", *fields, timeout=20, open=True):
+    def __init__(self, port, path="/echo", *fields, timeout=20, open=True, tls=None):
         super().__init__(port, timeout)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.path = path
         self.answer = None
         if open:
