@@ -177,7 +177,7 @@ def test_wsproto(sluice, compression):
 # ---- keeping alive, and ends ----
 
 def test_silent_clients_are_pinged_and_cut(sluice):
-    server = sluice(ECHO + 'ping_interval = "100ms"\npong_timeout = "500ms"\n')
+    server = sluice(ECHO + 'ping_interval = "100ms"\npong_timeout = "2s"\n')
     with WebSocket(server.port) as silent, WebSocket(server.port) as answering:
         for _ in range(5):
             got = answering.frame()

@@ -201,7 +201,7 @@ core::Task<Result<Message>> Channel::receive_later() {
       reads_ = 0;
     }
     if (++reads_ > reads_a_turn) {
-      co_await core::Sleep(reactor_, reactor_.now());
+      co_await core::Sleep(reactor_, Instant{});  // until the next turn
       if (over_) co_return fail(Errc::closed);
     }
     if (in_.capacity() == 0) in_ = pool_.take();
