@@ -682,6 +682,7 @@ Connection::Progress Connection::scan(Piece& piece) {
   piece.columns = lease_columns_;
   piece.fields = {fields_.data(), used};
   piece.bytes = inbox_.kept();
+  piece.failing = answer_.error != nullptr;
   if (lease_finished_) {
     piece.finished = true;
     piece.error = std::move(answer_.error);

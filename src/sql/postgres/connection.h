@@ -92,6 +92,7 @@ class Connection {
     std::size_t rows = 0;
     std::size_t bytes = 0;
     bool finished = false;               // ReadyForQuery has come
+    bool failing = false;                // an error has come, behind the rows
     std::unique_ptr<ServerError> error;  // with finished
     bool stale = false;                  // with finished: the statement has to be prepared again
     bool unusable = false;               // with finished: it is no result that has columns
