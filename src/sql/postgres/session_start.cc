@@ -25,7 +25,7 @@ core::Task<bool> SessionStart::run(std::uint32_t statement_timeout_ms) {
   const bool over_tls = mode != SslMode::disable && mode != SslMode::allow;
   if (co_await attempt(statement_timeout_ms, over_tls)) co_return true;
   const bool may_change = mode == SslMode::allow || mode == SslMode::prefer;
-  if (!may_change || !worth_the_other_way_) co_return false;
+  if (!may_change || !worth_the_other_way_ || stream_.reactor().now() >= deadline_) co_return false;
 
   const std::string first = std::move(failure_.message);
   failure_ = {Failure::unavailable, {}, {}, 0};
@@ -113,7 +113,8 @@ core::Task<bool> SessionStart::begin_tls() {
     case Encryption::Outcome::failed:
       break;
   }
-  worth_the_other_way_ = true;
+  // Where it has come to a handshake: what goes wrong before that is no question of TLS.
+  worth_the_other_way_ = stream_.tls() != nullptr;
   co_return fail(tls.why, tls.distrust ? rejected : "");
 }
 
