@@ -40,10 +40,11 @@ struct DatabaseOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("url", &DatabaseOptions::url,
-            "`sqlite:FILE`, or `postgres://user:password@host:port/name` with `?sslmode=verify-full&sslrootcert=FILE` and "
-            "libpq's other parameters for TLS. Files are from the folder of the configuration file.",
-            {.required = true, .check = check_url});
+    v.field(
+        "url", &DatabaseOptions::url,
+        "`sqlite:FILE`, or `postgres://user:password@host:port/name` with `?sslmode=verify-full&sslrootcert=FILE` and "
+        "libpq's other parameters for TLS. Files are from the folder of the configuration file.",
+        {.required = true, .check = check_url});
     v.field("pool", &DatabaseOptions::pool, "Connections that each core may open.", {.min = 1, .max = 1000});
     v.field("wait", &DatabaseOptions::wait,
             "How long a request waits for a free connection before it is answered 503 with Retry-After.",

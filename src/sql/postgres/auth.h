@@ -21,9 +21,9 @@ class ScramClient {
  public:
   // What is said about the channel (RFC 5802, 6); the server compares it with what it knows of its own side.
   enum class Channel : std::uint8_t {
-    unbound,            // we don't bind
-    server_cannot,      // we would bind, and the server has not offered it
-    server_end_point,   // bound to the hash of the server's certificate (RFC 5929): SCRAM-SHA-256-PLUS
+    unbound,           // we don't bind
+    server_cannot,     // we would bind, and the server has not offered it
+    server_end_point,  // bound to the hash of the server's certificate (RFC 5929): SCRAM-SHA-256-PLUS
   };
   // The server decides how often the password is hashed; more than this would let it hold up a whole core.
   static constexpr unsigned max_iterations = 1'000'000;

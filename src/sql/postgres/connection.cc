@@ -270,7 +270,6 @@ bool Connection::foremost_is_abandoned() const {
   return false;
 }
 
-
 // A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
 // end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
 // meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
@@ -818,8 +817,7 @@ void Connection::on_turn_end(core::TurnHook& hook) noexcept {
   self.flush();
   if (self.leased_ != nullptr) {
     if (self.state_ == State::broken) self.leased_->readable();
-  } else if (self.state_ == State::broken || self.stream_.may_read() ||
-             (self.draining_ && self.inbox_.has_more())) {
+  } else if (self.state_ == State::broken || self.stream_.may_read() || (self.draining_ && self.inbox_.has_more())) {
     self.wake_runner();
   }
 }

@@ -1127,7 +1127,8 @@ TEST_F(PostgresTlsTest, LookUpsAndStreamsAreWhole) {
     Options chosen = tls_options();
     chosen.batch = batch;
     open(chosen);
-    const Statement version = must_prepare("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()", 0, true);
+    const Statement version =
+        must_prepare("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()", 0, true);
     EXPECT_EQ(fetch(version).rows, (std::vector<Row>{{"t", "TLSv1.3"}}));
     const Statement one = must_prepare("SELECT :n::int * 2, repeat('z', :n::int)", 1, true);
     const Statement many = must_prepare("SELECT n, repeat('y', n % 50) FROM generate_series(1, 60000) n", 2);

@@ -19,8 +19,9 @@ Encryption trouble_of(const Options& options, const net::Stream& stream) {
   using Failure = net::tls::Failure;
   if (stream.tls() == nullptr || stream.tls()->failure() == Failure::none) return failed({});
   const Failure failure = stream.tls()->failure();
-  Encryption trouble = failed("TLS with \"" + options.host + "\": " +
-                              (failure == Failure::refused ? "the server refuses: " : "") + stream.tls()->failure_text());
+  Encryption trouble =
+      failed("TLS with \"" + options.host + "\": " + (failure == Failure::refused ? "the server refuses: " : "") +
+             stream.tls()->failure_text());
   trouble.distrust = failure == Failure::certificate || failure == Failure::refused;
   return trouble;
 }

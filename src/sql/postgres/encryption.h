@@ -19,15 +19,15 @@ struct Encryption {
     failed,    // the connection is for closing
   };
   Outcome outcome{};
-  std::string why = {};    // failed: a sentence
-  bool distrust = false;   // failed because one side does not accept the other's certificate
+  std::string why = {};   // failed: a sentence
+  bool distrust = false;  // failed because one side does not accept the other's certificate
 };
 
 // As it is written in a URL: "verify-full".
 [[nodiscard]] std::string_view name_of(SslMode mode);
 
-// Sends the SSLRequest and does what the server answers. Precondition: options.tls. All that is given outlives the task,
-// the core's state the stream too.
+// Sends the SSLRequest and does what the server answers. Precondition: options.tls. All that is given outlives the
+// task, the core's state the stream too.
 [[nodiscard]] core::Task<Encryption> encrypt(const Options& options, net::Stream& stream, net::tls::CoreState& core,
                                              Instant deadline);
 

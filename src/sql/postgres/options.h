@@ -41,8 +41,8 @@ struct Options {
   std::string host = {};                                    // as the URL names it: whom the certificate must be for
   ChannelBinding channel_binding = ChannelBinding::prefer;
 
-  // Send the password as it is, if the server asks for that, also where TLS does not hide it from all but a server whose
-  // certificate was verified.
+  // Send the password as it is, if the server asks for that, also where TLS does not hide it from all but a server
+  // whose certificate was verified.
   bool allow_cleartext_password = false;
 
   // Connections of this core, at most; they are opened as they are needed.  1 ... 1000

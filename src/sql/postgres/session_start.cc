@@ -106,10 +106,11 @@ core::Task<bool> SessionStart::begin_tls() {
       co_return true;
     case Encryption::Outcome::declined:
       if (options_.ssl_mode == SslMode::prefer) co_return true;
-      co_return fail("the server does not support TLS" + (options_.ssl_mode == SslMode::allow
-                                                               ? std::string()
-                                                               : ", but sslmode=" + std::string(name_of(options_.ssl_mode))),
-                     rejected);
+      co_return fail(
+          "the server does not support TLS" + (options_.ssl_mode == SslMode::allow
+                                                   ? std::string()
+                                                   : ", but sslmode=" + std::string(name_of(options_.ssl_mode))),
+          rejected);
     case Encryption::Outcome::failed:
       break;
   }
@@ -168,7 +169,8 @@ core::Task<bool> SessionStart::authenticate() {
         const std::string end_point = may_bind ? stream_.tls()->server_end_point() : std::string();
         is_bound = request->offers_scram_sha_256_plus && !end_point.empty();
         if (options_.channel_binding == ChannelBinding::require && !is_bound) {
-          co_return fail("the log-in cannot be tied to the server's certificate, but channel_binding=require", rejected);
+          co_return fail("the log-in cannot be tied to the server's certificate, but channel_binding=require",
+                         rejected);
         }
         if ((!request->offers_scram_sha_256 && !is_bound) || scram) {
           co_return fail("the server offers no SASL mechanism that is supported (SCRAM-SHA-256)");

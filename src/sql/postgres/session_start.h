@@ -16,8 +16,8 @@ namespace sluice::sql::postgres {
 // until the server is ready for the first request. It ends within connect_timeout_ms.
 class SessionStart {
  public:
-  // `stream` and `in` are the connection's: they are closed and empty now, and hold the session afterwards. `tls` outlives
-  // the stream.
+  // `stream` and `in` are the connection's: they are closed and empty now, and hold the session afterwards. `tls`
+  // outlives the stream.
   SessionStart(const Options& options, net::tls::CoreState& tls, net::Stream& stream, Buffer& in)
       : options_(options), tls_(tls), stream_(stream), in_(in) {}
   SessionStart(const SessionStart&) = delete;

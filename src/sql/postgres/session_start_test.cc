@@ -42,9 +42,9 @@ const std::shared_ptr<const net::tls::ServerContext>& server_context() {
 }
 
 // What a server does with one connection. It waits for bytes before each of them.
-struct Tls {};                                         // answers 'S', and shakes hands
+struct Tls {};  // answers 'S', and shakes hands
 struct Close {};
-using Step = std::variant<std::string, Tls, Close>;    // a string is sent
+using Step = std::variant<std::string, Tls, Close>;  // a string is sent
 using Script = std::vector<Step>;
 
 class SessionStartTest : public testing::Test {
@@ -64,7 +64,8 @@ class SessionStartTest : public testing::Test {
   }
   void use_tls(SslMode mode, net::tls::ClientOptions::Verify verify) {
     options.ssl_mode = mode;
-    options.tls = *net::tls::ClientContext::make({.verify = verify, .ca_file = authority().file(), .alpn = {"postgresql"}});
+    options.tls =
+        *net::tls::ClientContext::make({.verify = verify, .ca_file = authority().file(), .alpn = {"postgresql"}});
   }
 
   // Why there is no session; empty: there is one. One script for each connection; a further one fails the test.
@@ -189,9 +190,7 @@ TEST_F(SessionStartTest, AllowTakesTlsOnlyWhereItMust) {
 
 TEST_F(SessionStartTest, WhatDemandsTlsDoesNotDoWithout) {
   for (const SslMode mode : {SslMode::require, SslMode::verify_ca, SslMode::verify_full}) {
-    use_tls(mode, mode == SslMode::require     ? Verify::none
-                  : mode == SslMode::verify_ca ? Verify::chain
-                                               : Verify::full);
+    use_tls(mode, mode == SslMode::require ? Verify::none : mode == SslMode::verify_ca ? Verify::chain : Verify::full);
     EXPECT_EQ(start({{Tls(), started}}), "");
     EXPECT_TRUE(over_tls);
     EXPECT_TRUE(start({{"N"}}).starts_with("the server does not support TLS, but sslmode="));

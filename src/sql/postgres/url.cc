@@ -118,8 +118,9 @@ std::expected<void, std::string> check_tls(Url& url, std::optional<SslMode> aske
                    ", which does without TLS where the certificate is not trusted; use sslmode=verify-full");
   }
   if (url.ssl_root_cert.empty() && url.ssl_mode > SslMode::require) {
-    return Failure(mode + " needs to know whom to trust: sslrootcert=FILE" +
-                   (url.ssl_mode == SslMode::verify_full ? ", or sslrootcert=system for the system's authorities" : ""));
+    return Failure(
+        mode + " needs to know whom to trust: sslrootcert=FILE" +
+        (url.ssl_mode == SslMode::verify_full ? ", or sslrootcert=system for the system's authorities" : ""));
   }
   if (url.ssl_cert.empty() != url.ssl_key.empty()) return Failure("sslcert and sslkey go together");
   if (!url.ssl_cert.empty() && url.ssl_mode == SslMode::disable) return Failure("sslcert is of no use with " + mode);
@@ -292,9 +293,9 @@ std::expected<std::shared_ptr<const net::tls::ClientContext>, std::string> conte
     return path.empty() ? path : (std::filesystem::path(folder) / path).string();  // an absolute one stays as it is
   };
   net::tls::ClientOptions options;
-  options.verify = url.ssl_root_cert.empty()               ? Verify::none
-                   : url.ssl_mode == SslMode::verify_full  ? Verify::full
-                                                           : Verify::chain;  // also with `require`, as libpq has it
+  options.verify = url.ssl_root_cert.empty()              ? Verify::none
+                   : url.ssl_mode == SslMode::verify_full ? Verify::full
+                                                          : Verify::chain;  // also with `require`, as libpq has it
   if (url.ssl_root_cert != system_trust) options.ca_file = from_folder(url.ssl_root_cert);
   options.certificate = from_folder(url.ssl_cert);
   options.key = from_folder(url.ssl_key);

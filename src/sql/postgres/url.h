@@ -35,8 +35,8 @@ struct Url {
 // Where the URL points. Blocks while a name is looked up, hence for the program's start only.
 [[nodiscard]] std::expected<std::vector<core::Address>, std::string> resolve(const Url& url);
 
-// Both, and the files for TLS; the defaults of Options for the rest. `folder`: where relative paths begin; empty: where the
-// process is.
+// Both, and the files for TLS; the defaults of Options for the rest. `folder`: where relative paths begin; empty: where
+// the process is.
 [[nodiscard]] std::expected<Options, std::string> options_from_url(std::string_view text, std::string_view folder = {});
 
 }  // namespace sluice::sql::postgres

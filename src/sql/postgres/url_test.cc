@@ -127,8 +127,8 @@ TEST(UrlTest, TlsIsAskedForAsLibpqHasIt) {
   EXPECT_EQ(must_parse("postgres://h/d?sslmode=verify-ca&sslrootcert=a").ssl_mode, SslMode::verify_ca);
   EXPECT_EQ(must_parse("postgres://h/d?sslrootcert=a&sslmode=verify-full").ssl_mode, SslMode::verify_full);
   EXPECT_EQ(must_parse("postgres://h/d?sslrootcert=system").ssl_mode, SslMode::verify_full);
-  const Url url = must_parse(
-      "postgres://h/d?sslmode=require&sslrootcert=a%20b&sslcert=c&sslkey=/k&channel_binding=require");
+  const Url url =
+      must_parse("postgres://h/d?sslmode=require&sslrootcert=a%20b&sslcert=c&sslkey=/k&channel_binding=require");
   EXPECT_EQ(url.ssl_root_cert, "a b");
   EXPECT_EQ(url.ssl_cert, "c");
   EXPECT_EQ(url.ssl_key, "/k");
