@@ -19,7 +19,9 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
           .connections = options.connections,
-          .server_name = options.server_header};
+          .server_name = options.server_header,
+          .http2 = options.http2,
+          .http2_streams = options.http2_streams};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "http/h1/connection.h"
 #include "http/h1/response.h"
+#include "http/h2/engine.h"
 
 namespace sluice::http {
 namespace {
@@ -141,6 +142,11 @@ std::string_view Server::date() {
 std::string_view Server::common_fields() {
   (void)date();
   return shared_->common.view();
+}
+
+h2::Engine& Server::http2() {
+  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_);
+  return *http2_;
 }
 
 }  // namespace sluice::http

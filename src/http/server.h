@@ -47,12 +47,17 @@ struct ServerOptions {
   Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;           // beyond it: 503 and closed
   std::string server_name = "sluice";        // the Server field; empty: none
+  bool http2 = true;                         // by prior knowledge, and where a client of TLS chooses it
+  std::uint32_t http2_streams = 100;         // requests of a connection at the same time: refused beyond it
 };
 
 namespace h1 {
 class Connection;
 struct Workspace;
 }  // namespace h1
+namespace h2 {
+class Engine;
+}  // namespace h2
 
 // One core's HTTP server: listeners, connections and what they share.
 class Server {
@@ -84,6 +89,7 @@ class Server {
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
   std::string_view common_fields();
+  h2::Engine& http2();
 
   core::Reactor& reactor_;
   Handler& handler_;
@@ -95,6 +101,7 @@ class Server {
   h1::Connection* newest_ = nullptr;  // intrusive list of all connections
   struct Shared;
   std::unique_ptr<Shared> shared_;
+  std::unique_ptr<h2::Engine> http2_;  // once there is a connection for it
   std::vector<std::unique_ptr<Listener>> listeners_;
   core::TaskGroup accepting_;
   core::TaskGroup connections_;

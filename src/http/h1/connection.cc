@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/h1/response.h"
+#include "http/h2/connection.h"
 
 namespace sluice::http::h1 {
 namespace {
@@ -161,7 +162,8 @@ class Connection::RequestBody final : public BodyReader {
   bool wants_continue_;
 };
 
-Connection::Connection(Server& server) : server_(server), stream_(server.reactor_) {
+Connection::Connection(Server& server)
+    : server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
   next_ = server.newest_;
   if (next_ != nullptr) next_->previous_ = this;
   server.newest_ = this;
@@ -174,6 +176,7 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
+  if (http2_ != nullptr) return http2_->drain();
   if (idle_ != nullptr) idle_->cancel();
 }
 
@@ -204,7 +207,19 @@ core::Task<void> Connection::run() {
       }
     }
 
-    const Parsed parsed = work_->parser.parse(work_->input.view());
+    if (may_be_http2_) {
+      const std::string_view input = work_->input.view();
+      if (input.starts_with(h2::client_preface)) {
+        Buffer received;
+        received.swap(work_->input);
+        server_.give_back(std::move(work_));
+        co_await serve_http2(std::move(received), false);
+        co_return;
+      }
+      may_be_http2_ = h2::client_preface.starts_with(input);
+    }
+    // What may become HTTP/2's preface is no request's beginning yet.
+    const Parsed parsed = may_be_http2_ ? Parsed{} : work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
       if (!work_->output.empty() && !co_await flush()) co_return;
       net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
@@ -273,6 +288,21 @@ core::Task<void> Connection::run() {
   }
   if (!work_->output.empty() && !co_await flush()) co_return;
   co_await linger();
+}
+
+core::Task<void> Connection::serve_http2(Buffer received, bool secure) {
+  h2::Connection connection(server_.http2(), stream_, peer_, secure);
+  struct Becomes {
+    h2::Connection*& place;
+    ~Becomes() { place = nullptr; }
+  } becomes{http2_};
+  http2_ = &connection;
+  if (server_.draining_) connection.drain();
+  if (overloaded_) {
+    co_await connection.refuse(std::move(received));
+  } else {
+    co_await connection.run(std::move(received));
+  }
 }
 
 Request& Connection::present_request() {

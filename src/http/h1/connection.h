@@ -11,6 +11,10 @@
 #include "http/server.h"
 #include "net/stream.h"
 
+namespace sluice::http::h2 {
+class Connection;
+}  // namespace sluice::http::h2
+
 namespace sluice::http::h1 {
 
 // What a connection needs only while a request is on its way: lent by the server, given back when it is idle.
@@ -60,6 +64,8 @@ class Connection : public core::SlabAllocated {
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   core::Task<void> linger();
   [[nodiscard]] net::Stream::Write flush();
+  // The rest of this connection is HTTP/2; `received` is what has been read of it.
+  core::Task<void> serve_http2(Buffer received, bool secure);
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
@@ -69,7 +75,9 @@ class Connection : public core::SlabAllocated {
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
+  h2::Connection* http2_ = nullptr;    // what this connection has become
   bool overloaded_ = false;
+  bool may_be_http2_ = false;  // nothing has come yet that HTTP/2 would not begin with
   Instant began_{};     // the request that is being answered
   Instant deadline_{};  // of the head that is being read
   iovec parts_[2];
