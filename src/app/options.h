@@ -31,7 +31,8 @@ struct ServerOptions {
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
-  bool http2 = true;
+  bool http1 = true;
+  Located<bool> http2{true};
   std::uint32_t http2_streams = 100;
 
   template <class Visitor>
@@ -59,6 +60,8 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
     v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
+    v.field("http1", &ServerOptions::http1,
+            "Whether HTTP/1.1 is spoken. `false`: a connection must begin with HTTP/2's preface, without an Upgrade.");
     v.field("http2", &ServerOptions::http2, "Whether HTTP/2 is spoken to clients that begin with it.");
     v.field("http2_streams", &ServerOptions::http2_streams,
             "Requests of one HTTP/2 connection at the same time: more are refused.", {.min = 1, .max = 10'000});

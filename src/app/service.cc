@@ -20,6 +20,7 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .write_timeout = options.write_timeout,
           .connections = options.connections,
           .server_name = options.server_header,
+          .http1 = options.http1,
           .http2 = options.http2,
           .http2_streams = options.http2_streams};
 }

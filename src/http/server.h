@@ -47,6 +47,7 @@ struct ServerOptions {
   Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;           // beyond it: 503 and closed
   std::string server_name = "sluice";        // the Server field; empty: none
+  bool http1 = true;                         // without it a plain connection is HTTP/2 from its first byte
   bool http2 = true;                         // by prior knowledge, and where a client of TLS chooses it
   std::uint32_t http2_streams = 100;         // requests of a connection at the same time: refused beyond it
 };

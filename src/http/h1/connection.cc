@@ -209,7 +209,7 @@ core::Task<void> Connection::run() {
 
     if (may_be_http2_) {
       const std::string_view input = work_->input.view();
-      if (input.starts_with(h2::client_preface)) {
+      if (input.starts_with(h2::client_preface) || (!server_.options_.http1 && !input.empty())) {
         Buffer received;
         received.swap(work_->input);
         server_.give_back(std::move(work_));

@@ -50,6 +50,8 @@ core::Task<void> Connection::read() {
       session_.receive(input_.view());
       input_.clear();
       output_wanted_.wake();
+      const Instant soon = engine_.reactor.now() + session_.shortest_patience();
+      if (session_.is_busy() && clock_.when() > soon) engine_.reactor.timers().schedule(clock_, soon);
     }
     const auto got = co_await stream_.read(input_, read_bytes, never);
     if (got && *got != 0) continue;
@@ -95,11 +97,9 @@ core::Task<void> Connection::write() {
 void Connection::look_at_the_clock() {
   const Instant now = engine_.reactor.now();
   if (client_ended_) return end();
-  const ServerOptions& options = engine_.options;
   const Instant next = session_.expire(now);
-  // What begins after this lasts at least as long as the shortest of the limits.
-  const Duration shortest = std::min({options.header_timeout, options.idle_timeout, options.write_timeout});
-  engine_.reactor.timers().schedule(clock_, std::min(next, now + shortest));
+  const Instant soon = session_.is_busy() ? now + session_.shortest_patience() : never;
+  engine_.reactor.timers().schedule(clock_, std::min({next, soon, now + engine_.options.idle_timeout}));
 }
 
 // Lets the client read the last words before the connection goes: closing with bytes unread would reset it.

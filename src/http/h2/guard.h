@@ -42,8 +42,9 @@ enum class Flood : std::uint8_t {
   header_block,    // a header that is split into too many frames, is too long, or decodes to too much
 };
 
-// Watches a client's frames (RFC 9113, 4.1) before nghttp2 acts upon them, and counts what costs us work and brings the
-// client no answer. It keeps no bytes but the header of the frame that is coming in.
+// Watches a client's frames (RFC 9113, 4.1) before nghttp2 acts upon them: counts what costs us work and brings the
+// client no answer, and sees the violations that nghttp2 passes over. It keeps no bytes but the header of the frame that
+// is coming in.
 //
 // Limits are such that a well-behaved client does not meet them: browsers reset a page's loads at once, gRPC measures
 // with PINGs, a download has two WINDOW_UPDATEs for a DATA frame.
@@ -62,9 +63,19 @@ class FrameGuard {
   explicit FrameGuard(std::size_t header_limit)
       : most_header_block_(4 * header_limit + 16 * 1024), most_continuations_(most_header_block_ / 16'384 + 8) {}
 
-  // Looks at what came next and returns how much of it may be acted upon: all, or up to the frame that is too much.
+  // Looks at what came next and returns how much of it may be acted upon: all; or up to the frame that is too much, or
+  // wrong; or up to a question, which is to be settled when those bytes have been acted upon. Then it goes on.
   [[nodiscard]] std::size_t inspect(std::string_view bytes, Instant now);
   [[nodiscard]] Flood flood() const { return flood_; }
+  // The code of a connection error (RFC 9113, 7); 0: none.
+  [[nodiscard]] std::uint32_t violation() const { return violation_; }
+
+  // Is this stream still known? HEADERS or DATA have come for it, and it is not a new one. 0: no question.
+  [[nodiscard]] std::int32_t question() const { return question_; }
+  void settle(bool known);
+  // The server, not the client, has ended a stream: what was on its way then is to be passed over.
+  void ended_by_server(std::int32_t id) { cut_streams_[next_cut_stream_++ % cut_streams_.size()] = id; }
+  void closed(std::int32_t id) { closed_streams_[next_closed_stream_++ % closed_streams_.size()] = id; }
 
   // What only those who understand the frames can tell.
   void sent_data_frame() { window_update_limit_ += window_updates_per_data_frame; }
@@ -83,6 +94,7 @@ class FrameGuard {
 
  private:
   void begin_frame(Instant now);
+  [[nodiscard]] std::int32_t stream_id() const;
   void end_frame();
   void count_idle_frame(Instant now) {
     if (!idle_frames_.take(now)) flood_ = Flood::idle_frames;
@@ -91,6 +103,11 @@ class FrameGuard {
   static constexpr std::size_t header_bytes = 9;
 
   Flood flood_ = Flood::none;
+  std::uint32_t violation_ = 0;
+  std::int32_t question_ = 0;
+  bool asked_ = false;  // about the frame whose header is in hand
+  std::int32_t highest_stream_ = 0;
+  std::uint32_t dependency_ = 0;  // of a PRIORITY frame
   bool settled_ = false;   // the first frame has come
   bool in_block_ = false;  // a header block has begun and not ended
   std::uint8_t left_of_preface_ = 24;
@@ -106,6 +123,11 @@ class FrameGuard {
   Allowance idle_frames_{idle_frame_burst, idle_frame_interval};
   std::uint64_t window_updates_ = 0;
   std::uint64_t window_update_limit_ = free_window_updates;
+  // The last ones: what comes for a stream that ended long before is treated as the client's mistake.
+  std::array<std::int32_t, 256> cut_streams_{};
+  std::array<std::int32_t, 64> closed_streams_{};
+  std::uint32_t next_cut_stream_ = 0;
+  std::uint32_t next_closed_stream_ = 0;
 };
 
 }  // namespace sluice::http::h2

@@ -23,6 +23,8 @@ constexpr std::int32_t stream_window = 256 * 1024;       // of a request's body,
 constexpr std::int32_t connection_window = 1024 * 1024;  // of all of them together
 constexpr std::size_t decoded_factor = 4;  // a header section is decoded up to so many times its limit, then it is a bomb
 constexpr Duration drain_patience = 1s;    // for requests that were under way when the client was told
+constexpr std::uint64_t dropped_body_bytes = 64 * 1024;
+constexpr Duration dropping_patience = 2s;
 constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 constexpr std::size_t most_trailers = 16;
 
@@ -143,7 +145,11 @@ struct Session::Callbacks {
     if (Stream* const stream = self.find(id)) self.closed(*stream);
     return 0;
   }
-  static int frame_sent(nghttp2_session* session, const nghttp2_frame* frame, void* user) {
+  static int invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
+    if (frame->hd.stream_id != 0) of(user).guard_.ended_by_server(frame->hd.stream_id);
+    return 0;
+  }
+  static int frame_sent(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
     switch (frame->hd.type) {
       case NGHTTP2_HEADERS:
@@ -153,15 +159,13 @@ struct Session::Callbacks {
         if (stream == nullptr) break;
         stream->sent_end = true;
         stream->body_unsent = false;
-        // The rest of the request is not wanted (RFC 9113, 8.1).
-        if (!stream->client_done) {
-          nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
-        }
+        if (!stream->client_done) self.drop_body(*stream);
         break;
       }
       case NGHTTP2_RST_STREAM: {
         const Stream* const stream = self.find(frame->hd.stream_id);
         const bool our_fault = stream != nullptr && stream->failed;
+        self.guard_.ended_by_server(frame->hd.stream_id);
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR && !our_fault) {
           self.guard_.reset_by_server(self.engine_.reactor.now());
         }
@@ -198,6 +202,7 @@ void Session::install(nghttp2_session_callbacks& callbacks) {
   nghttp2_session_callbacks_set_on_frame_recv_callback(&callbacks, &Callbacks::frame_received);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(&callbacks, &Callbacks::data_received);
   nghttp2_session_callbacks_set_on_stream_close_callback(&callbacks, &Callbacks::stream_closed);
+  nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(&callbacks, &Callbacks::invalid_frame);
   nghttp2_session_callbacks_set_on_frame_send_callback(&callbacks, &Callbacks::frame_sent);
   nghttp2_session_callbacks_set_on_frame_not_send_callback(&callbacks, &Callbacks::frame_not_sent);
   nghttp2_session_callbacks_set_send_data_callback(&callbacks, &Callbacks::send_data);
@@ -254,8 +259,15 @@ bool Session::over() const {
 void Session::receive(std::string_view bytes) {
   if (given_up_ || broken_) return;
   const Instant now = engine_.reactor.now();
-  feed(bytes.substr(0, guard_.inspect(bytes, now)));
-  if (guard_.flood() != Flood::none) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+  while (!bytes.empty()) {
+    const std::size_t size = guard_.inspect(bytes, now);
+    feed(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+    if (given_up_ || broken_) return;
+    if (guard_.flood() != Flood::none) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    if (const std::int32_t id = guard_.question()) guard_.settle(find(id) != nullptr);
+    if (guard_.violation() != 0) return give_up(guard_.violation());
+  }
   const bool owes = guard_.owes_frames();
   if (owes && (!owing_ || owed_block_ != guard_.block())) owes_since_ = now;
   owing_ = owes;
@@ -328,6 +340,7 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
   }
   if (stream.drops_body || stream.body_refusal != 0) {
     nghttp2_session_consume_connection(session_, bytes.size());
+    if (stream.sent_end && stream.received_bytes > stream.dropped_up_to) refuse_rest(stream);
     return;
   }
   stream.arrived.append(bytes);
@@ -337,6 +350,20 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
 void Session::got_end(Stream& stream) {
   stream.client_done = true;
   if (stream.reader_waits()) add_ready(stream);
+}
+
+// The answer has gone and the client still sends. A little is dropped; more of it is not wanted (RFC 9113, 8.1).
+void Session::drop_body(Stream& stream) {
+  stream.drops_body = true;
+  stream.dropped_up_to = stream.received_bytes + dropped_body_bytes;
+  stream.progress_at = engine_.reactor.now();
+  if (stream.head.content_length().value_or(0) > stream.dropped_up_to) refuse_rest(stream);
+}
+
+void Session::refuse_rest(Stream& stream) {
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
+  stream.client_done = true;
+  owner_.has_output();
 }
 
 void Session::consumed(Stream& stream, std::size_t bytes) {
@@ -595,6 +622,7 @@ void Session::closed(Stream& stream) {
                                  .duration = is_request ? engine_.reactor.clock() - stream.began : Duration{},
                                  .broken = !stream.sent_end});
   }
+  guard_.closed(stream.id);
   release(stream);
 }
 
@@ -633,6 +661,10 @@ void Session::refuse_all() {
   if (nghttp2_session_terminate_session2(session_, 0, NGHTTP2_NO_ERROR) != 0) broken_ = true;
 }
 
+Duration Session::shortest_patience() const {
+  return std::min({options().header_timeout, options().write_timeout, dropping_patience});
+}
+
 Instant Session::expire(Instant now) {
   if (given_up_ || broken_) return never;
   Instant next = never;
@@ -658,6 +690,10 @@ Instant Session::expire(Instant now) {
   const Duration patience = options().write_timeout;
   const bool connection_shut = nghttp2_session_get_remote_window_size(session_) <= 0;
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
+    if (stream->sent_end && !stream->client_done && passed(stream->progress_at + dropping_patience)) {
+      refuse_rest(*stream);
+      continue;
+    }
     if (!stream->body_unsent || stream->pulling) continue;
     const bool shut = nghttp2_session_get_stream_remote_window_size(session_, stream->id) <= 0;
     const Instant since = shut ? stream->progress_at : std::max(stream->progress_at, progress_at_);

@@ -43,12 +43,16 @@ class Session {
   void produce(Buffer& out);
   // All has been said, or the client has understood nothing: with the last of produce()'s bytes the connection ends.
   [[nodiscard]] bool over() const;
+  // Something may last too long that expire() could not know of before.
+  [[nodiscard]] bool is_busy() const { return newest_ != nullptr || owing_; }
   [[nodiscard]] bool has_streams() const { return newest_ != nullptr; }
 
   // The server is ending: the client is told, and requests that were on their way are still answered.
   void drain();
   // No request is answered: the server has as many connections as it may.
   void refuse_all();
+  // The shortest time that expire() looks for, of what begins.
+  [[nodiscard]] Duration shortest_patience() const;
   // Acts upon what has lasted too long; when to ask again at the latest. Something to send may have come of it.
   [[nodiscard]] Instant expire(Instant now);
 
@@ -75,6 +79,8 @@ class Session {
   void respond(Stream& stream, Response response);
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
+  void drop_body(Stream& stream);
+  void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);
 
   // nghttp2's callbacks, by what they tell.
