@@ -511,6 +511,8 @@ void Session::produce(Buffer& out) {
     }
   }
   out_ = nullptr;
+  // nghttp2 has ended the connection for the client's mistake: nobody will hear of what still runs.
+  if (newest_ != nullptr && over()) end();
 }
 
 // How much of the body comes next. Asked only where the client's windows and the output have room.
