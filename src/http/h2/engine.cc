@@ -22,6 +22,7 @@ Engine::Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& op
   }
   Session::install(*callbacks);
   nghttp2_option_set_no_auto_window_update(session_options, 1);
+  nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
   nghttp2_option_set_no_closed_streams(session_options, 1);
   nghttp2_option_set_peer_max_concurrent_streams(session_options, options.http2_streams);
   nghttp2_option_set_max_send_header_block_length(session_options, 1024 * 1024);

@@ -16,9 +16,16 @@ class HeadTest : public testing::Test {
   Refusal finish(const Fields& fields) {
     head.reset();
     arena.reset();
-    for (const auto& [name, value] : fields) head.add(arena, name, value, 16 * 1024);
+    for (const auto& [name, value] : fields) head.add(arena, name, value, false, 16 * 1024);
     request = {};
-    return head.finish(arena, request);
+    EXPECT_FALSE(head.is_malformed(false));
+    return head.finish(arena, known, request);
+  }
+  bool is_malformed(const Fields& fields, bool ended = true) {
+    head.reset();
+    arena.reset();
+    for (const auto& [name, value] : fields) head.add(arena, name, value, false, 16 * 1024);
+    return head.is_malformed(ended);
   }
   Refusal finish_path(const std::string& path, const std::string& method = "GET") {
     return finish({{":method", method}, {":scheme", "http"}, {":authority", "test"}, {":path", path}});
@@ -31,6 +38,7 @@ class HeadTest : public testing::Test {
 
   core::Arena arena;
   RequestHead head;
+  KnownAuthority known;
   Request request;
 };
 
@@ -92,6 +100,76 @@ TEST_F(HeadTest, SchemesAndMethods) {
   EXPECT_EQ(finish({{":method", "CONNECT"}, {":authority", "test"}}).status, 400);
   EXPECT_EQ(finish({{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":path", "/"},
                     {":authority", "test"}}).status, 501);
+}
+
+TEST_F(HeadTest, MalformedRequests) {
+  EXPECT_FALSE(is_malformed(with({{"te", "trailers"}, {"x-y_z!", "a\tb"}, {"content-length", "0"}, {"e", ""}})));
+  const Fields wrong[] = {
+      {},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "t"}},
+      {{":method", "GET"}, {":authority", "t"}, {":path", "/"}},
+      {{":scheme", "http"}, {":authority", "t"}, {":path", "/"}},
+      {{":method", ""}, {":scheme", "http"}, {":path", "/"}},
+      {{":method", "G T"}, {":scheme", "http"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":path", ""}},
+      {{":method", "GET"}, {":method", "GET"}, {":scheme", "http"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":status", "200"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":", "x"}},
+      {{":method", "GET"}, {":scheme", "http"}, {"x", "y"}, {":path", "/"}},
+      {{":method", "CONNECT"}, {":authority", "t:1"}, {":path", "/"}},
+      {{":method", "CONNECT"}, {":scheme", "http"}, {":authority", "t:1"}},
+      {{":method", "CONNECT"}},
+      {{":method", "GET"}, {":protocol", "websocket"}, {":scheme", "http"}, {":path", "/"}, {":authority", "t"}},
+      with({{"", "x"}}),
+      with({{"X", "y"}}),
+      with({{"a b", "y"}}),
+      with({{"a:b", "y"}}),
+      with({{"x\xC3\xA9", "y"}}),
+      with({{"x", " y"}}),
+      with({{"x", "y\t"}}),
+      with({{"x", "a\rb"}}),
+      with({{"x", "a\nb"}}),
+      with({{"x", std::string("a\0b", 3)}}),
+      with({{"x", "a\x7F" "b"}}),
+      with({{"connection", "close"}}),
+      with({{"keep-alive", "1"}}),
+      with({{"proxy-connection", "x"}}),
+      with({{"transfer-encoding", "chunked"}}),
+      with({{"upgrade", "h2c"}}),
+      with({{"te", "gzip"}}),
+      with({{"content-length", "1"}}),  // and nothing follows
+      with({{"content-length", ""}}),
+      with({{"content-length", "x"}}),
+      with({{"content-length", "-1"}}),
+      with({{"content-length", "1, 1"}}),
+      with({{"content-length", "0"}, {"content-length", "0"}}),
+  };
+  for (const Fields& fields : wrong) {
+    EXPECT_TRUE(is_malformed(fields)) << (fields.empty() ? "" : fields.back().first + ": " + fields.back().second);
+  }
+  EXPECT_FALSE(is_malformed(with({{"content-length", "1"}}), false));
+}
+
+TEST_F(HeadTest, PrioritiesAreRead) {
+  EXPECT_EQ(parse_priority(""), (Priority{3, false}));
+  EXPECT_EQ(parse_priority("u=0"), (Priority{0, false}));
+  EXPECT_EQ(parse_priority("u=7, i"), (Priority{7, true}));
+  EXPECT_EQ(parse_priority("i=?1 ,u=1"), (Priority{1, true}));
+  EXPECT_EQ(parse_priority("i,i=?0"), (Priority{3, false}));
+  for (const char* strange : {"u=8", "u", "u=-1", "u=10", ",,,", "i=1", "x;y=\",\"", "u=1u=2"}) {
+    EXPECT_EQ(parse_priority(strange), (Priority{3, false})) << strange;
+  }
+  (void)finish(with({{"priority", "u=2"}}));
+  EXPECT_EQ(head.priority(), (Priority{2, false}));
+}
+
+TEST_F(HeadTest, AnAuthorityIsRememberedOnlyIfItIsValid) {
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(known.is_valid("test"));
+    EXPECT_FALSE(known.is_valid("te t"));
+    EXPECT_FALSE(known.is_valid(""));
+    EXPECT_TRUE(known.is_valid(std::string(100, 'a')));
+  }
 }
 
 TEST_F(HeadTest, CookiesAreJoinedInTheFirstOnesPlace) {

@@ -7,11 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "base/copy.h"
+#include "core/slab.h"
 #include "http/h1/scan.h"
 #include "http/h2/stream.h"
 
@@ -41,12 +43,21 @@ nghttp2_nv pair(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-// Names go out in lower case (RFC 9113, 8.2.1).
+// Names go out in lower case (RFC 9113, 8.2.1). They are tokens, so bytes are below 0x80.
 std::string_view lower_case(core::Arena& arena, std::string_view name) {
-  char* const to = static_cast<char*>(arena.allocate(name.size(), 1));
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    to[i] = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  constexpr std::uint64_t each = 0x0101'0101'0101'0101;
+  constexpr std::size_t word = sizeof each;
+  const std::size_t words = (name.size() + word - 1) / word;
+  char* const to = static_cast<char*>(arena.allocate(words * word, word));
+  static_cast<void>(copy_short(to, name));
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, to + i * word, word);  // what lies behind the name is ours as well
+    const std::uint64_t low = bytes & 0x7F * each;
+    const std::uint64_t from_a = low + (0x80 - 'A') * each;
+    const std::uint64_t above_z = low + (0x7F - 'Z') * each;
+    bytes |= ((from_a & ~above_z) & 0x80 * each) >> 2;
+    std::memcpy(to + i * word, &bytes, word);
   }
   return {to, name.size()};
 }
@@ -78,6 +89,47 @@ bool is_connection_field(std::string_view name) {
   }
 }
 
+// nghttp2 takes its memory from the core's slab, which wants to hear a block's size again: it stands before the block.
+struct SessionMemory {
+  static constexpr std::size_t prefix = alignof(std::max_align_t);
+
+  static void* allocate(std::size_t bytes, void*) noexcept {
+    try {
+      char* const block = static_cast<char*>(core::slab_allocate(bytes + prefix));
+      std::memcpy(block, &bytes, sizeof bytes);
+      return block + prefix;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+  static void free(void* pointer, void*) noexcept {
+    if (pointer == nullptr) return;
+    core::slab_free(static_cast<char*>(pointer) - prefix, size_of_block(pointer) + prefix);
+  }
+  static void* allocate_zeroed(std::size_t count, std::size_t bytes, void*) noexcept {
+    if (bytes != 0 && count > SIZE_MAX / 2 / bytes) return nullptr;
+    void* const block = allocate(count * bytes, nullptr);
+    if (block != nullptr) std::memset(block, 0, count * bytes);
+    return block;
+  }
+  static void* reallocate(void* pointer, std::size_t bytes, void*) noexcept {
+    void* const grown = allocate(bytes, nullptr);
+    if (grown == nullptr || pointer == nullptr) return grown;
+    std::memcpy(grown, pointer, std::min(bytes, size_of_block(pointer)));
+    free(pointer, nullptr);
+    return grown;
+  }
+
+ private:
+  static std::size_t size_of_block(const void* pointer) {
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, static_cast<const char*>(pointer) - prefix, sizeof bytes);
+    return bytes;
+  }
+};
+constexpr nghttp2_mem session_memory{nullptr, &SessionMemory::allocate, &SessionMemory::free,
+                                     &SessionMemory::allocate_zeroed, &SessionMemory::reallocate};
+
 std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
 
 }  // namespace
@@ -90,16 +142,15 @@ struct Session::Callbacks {
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) return self.begin_headers(frame->hd.stream_id);
     self.in_head_ = nullptr;
     self.trailer_bytes_ = 0;
+    self.trailers_malformed_ = false;
     return 0;
   }
-  static int header(nghttp2_session*, const nghttp2_frame*, const std::uint8_t* name, std::size_t name_size,
-                    const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
-    return of(user).got_field(view(name, name_size), view(value, value_size));
-  }
-  // A field that is not valid makes the whole request malformed; nghttp2 would pass over some.
-  static int invalid_header(nghttp2_session*, const nghttp2_frame*, const std::uint8_t*, std::size_t,
-                            const std::uint8_t*, std::size_t, std::uint8_t, void*) {
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  static int header(nghttp2_session*, const nghttp2_frame*, nghttp2_rcbuf* name, nghttp2_rcbuf* value, std::uint8_t,
+                    void* user) {
+    const nghttp2_vec name_bytes = nghttp2_rcbuf_get_buf(name);
+    const nghttp2_vec value_bytes = nghttp2_rcbuf_get_buf(value);
+    return of(user).got_field(view(name_bytes.base, name_bytes.len), view(value_bytes.base, value_bytes.len),
+                              nghttp2_rcbuf_is_static(name) != 0);
   }
   static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
@@ -114,6 +165,8 @@ struct Session::Callbacks {
         if (stream == nullptr) break;
         if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
           self.got_whole_head(*stream, ends);
+        } else if (frame->hd.type == NGHTTP2_HEADERS) {
+          self.got_trailers(*stream, ends);
         } else if (ends) {
           self.got_end(*stream);
         }
@@ -197,8 +250,7 @@ struct Session::Callbacks {
 
 void Session::install(nghttp2_session_callbacks& callbacks) {
   nghttp2_session_callbacks_set_on_begin_headers_callback(&callbacks, &Callbacks::begin_headers);
-  nghttp2_session_callbacks_set_on_header_callback(&callbacks, &Callbacks::header);
-  nghttp2_session_callbacks_set_on_invalid_header_callback(&callbacks, &Callbacks::invalid_header);
+  nghttp2_session_callbacks_set_on_header_callback2(&callbacks, &Callbacks::header);
   nghttp2_session_callbacks_set_on_frame_recv_callback(&callbacks, &Callbacks::frame_received);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(&callbacks, &Callbacks::data_received);
   nghttp2_session_callbacks_set_on_stream_close_callback(&callbacks, &Callbacks::stream_closed);
@@ -216,7 +268,8 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
       secure_(secure),
       idle_since_(engine.reactor.now()),
       owes_since_(engine.reactor.now()) {
-  if (nghttp2_session_server_new2(&session_, engine.callbacks, this, engine.session_options) != 0) {
+  nghttp2_mem memory = session_memory;
+  if (nghttp2_session_server_new3(&session_, engine.callbacks, this, engine.session_options, &memory) != 0) {
     throw std::bad_alloc();
   }
   const std::array<nghttp2_settings_entry, 4> settings{{
@@ -309,15 +362,16 @@ int Session::begin_headers(std::int32_t id) {
   return 0;
 }
 
-int Session::got_field(std::string_view name, std::string_view value) {
+int Session::got_field(std::string_view name, std::string_view value, bool name_is_known) {
   // A few bytes may stand for a long field again and again: beyond what any honest client sends that is an attack.
   const std::size_t limit = options().header_limit;
   if (in_head_ == nullptr) {
     trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;
+    if (name.starts_with(':') || !is_allowed_field(name, value, name_is_known)) trailers_malformed_ = true;
     if (trailer_bytes_ <= decoded_factor * limit) return 0;
   } else {
     RequestHead& head = in_head_->head;
-    head.add(in_head_->arena, name, value, limit);
+    head.add(in_head_->arena, name, value, name_is_known, limit);
     if (head.bytes() <= decoded_factor * limit && head.count() <= decoded_factor * RequestHead::max_fields) return 0;
   }
   guard_.header_decodes_to_too_much();
@@ -326,14 +380,33 @@ int Session::got_field(std::string_view name, std::string_view value) {
 
 void Session::got_whole_head(Stream& stream, bool ended) {
   in_head_ = nullptr;
+  if (stream.head.is_malformed(ended)) return malformed(stream);
   stream.head_complete = true;
   stream.client_done = ended;
   stream.began = engine_.reactor.now();
   add_ready(stream);
 }
 
+// What trailers say is nobody's business here; that they are the end is (RFC 9113, 8.1).
+void Session::got_trailers(Stream& stream, bool ended) {
+  if (!ended || trailers_malformed_) return malformed(stream);
+  got_end(stream);
+}
+
+void Session::malformed(Stream& stream) {
+  if (std::exchange(stream.malformed, true)) return;
+  stream.drops_body = true;
+  remove_ready(stream);
+  guard_.ended_by_server(stream.id);
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_PROTOCOL_ERROR);
+}
+
 void Session::got_data(Stream& stream, std::string_view bytes) {
   stream.received_bytes += bytes.size();
+  if (stream.received_bytes > stream.head.content_length().value_or(UINT64_MAX)) {
+    nghttp2_session_consume_connection(session_, bytes.size());
+    return malformed(stream);
+  }
   if (stream.received_bytes > options().body_limit && stream.body_refusal == 0) {
     stream.body_refusal = 413;
     if (stream.reader_waits()) add_ready(stream);
@@ -348,6 +421,8 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
 }
 
 void Session::got_end(Stream& stream) {
+  if (stream.malformed) return;
+  if (stream.received_bytes != stream.head.content_length().value_or(stream.received_bytes)) return malformed(stream);
   stream.client_done = true;
   if (stream.reader_waits()) add_ready(stream);
 }
@@ -401,7 +476,7 @@ void Session::run_ready() {
 
 void Session::start(Stream& stream) {
   Request& request = stream.request;
-  Refusal refusal = stream.head.finish(stream.arena, request);
+  Refusal refusal = stream.head.finish(stream.arena, known_authority_, request);
   if (!refusal && (stream.head.content_length().value_or(0) > options().body_limit || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
@@ -410,35 +485,38 @@ void Session::start(Stream& stream) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_REFUSED_STREAM);
     return;
   }
-  if (refusal) {
-    stream.drops_body = true;
-    stream.body_refusal = 0;
-    return respond(stream, problem(refusal.status, refusal.detail));
-  }
+  if (refusal) return refuse(stream, refusal);
   stream.presented = true;
   request.body = stream.client_done && stream.arrived.empty() ? nullptr : &stream;
   request.peer = peer_;
   request.secure = secure_;
   core::Async<Response> answer = engine_.handler.handle(request);
   if (answer.ready()) [[likely]] {
-    respond(stream, answer.take());
+    stream.response = std::move(answer.get());
+    respond(stream);
   } else {
     stream.task.spawn(answer_later(*this, stream, answer.take_task()));
   }
 }
 
+void Session::refuse(Stream& stream, const Refusal& refusal) {
+  stream.presented = false;
+  stream.drops_body = true;
+  stream.body_refusal = 0;
+  stream.response = problem(refusal.status, refusal.detail);
+  respond(stream);
+}
+
 core::Task<void> Session::answer_later(Session& session, Stream& stream, core::Task<Response> answer) {
-  session.respond(stream, co_await std::move(answer));
+  stream.response = co_await std::move(answer);
+  session.respond(stream);
   session.owner_.has_output();
 }
 
-void Session::respond(Stream& stream, Response response) {
+void Session::respond(Stream& stream) {
   if (stream.body_refusal != 0) {
-    stream.presented = false;
-    stream.drops_body = true;
-    response = problem(stream.body_refusal, "The request's body could not be read.");
+    return refuse(stream, {stream.body_refusal, "The request's body could not be read."});
   }
-  stream.response = std::move(response);
   stream.answered = true;
   Response& answer = stream.response;
   core::Arena& arena = stream.arena;
@@ -447,7 +525,9 @@ void Session::respond(Stream& stream, Response response) {
   std::array<nghttp2_nv, FieldList::capacity + 4> fields;
   std::size_t count = 0;
   char* const digits = static_cast<char*>(arena.allocate(24, 1));
-  std::to_chars(digits, digits + 3, answer.status);
+  digits[0] = static_cast<char>('0' + answer.status / 100);
+  digits[1] = static_cast<char>('0' + answer.status / 10 % 10);
+  digits[2] = static_cast<char>('0' + answer.status % 10);
   fields[count++] = pair(":status", {digits, 3});
   bool has_date = false;
   bool has_server = options().server_name.empty();
@@ -484,11 +564,13 @@ void Session::respond(Stream& stream, Response response) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
+  if (!stream.body_unsent) return;
   // Long answers share the connection, unless the client has said what it wants first.
-  if (stream.body_unsent && (!size || *size > output_bytes) && !stream.head.has_priority()) {
-    const nghttp2_extpri together{NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1};
-    nghttp2_session_change_extpri_stream_priority(session_, stream.id, &together, 0);
-  }
+  const auto priority = stream.head.priority();
+  if (!priority && size && *size <= output_bytes) return;
+  const Priority wanted = priority.value_or(Priority{.incremental = true});
+  const nghttp2_extpri chosen{wanted.urgency, wanted.incremental ? 1 : 0};
+  nghttp2_session_change_extpri_stream_priority(session_, stream.id, &chosen, 0);
 }
 
 // ---- What goes ----

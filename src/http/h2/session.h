@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "http/h2/engine.h"
 #include "http/h2/guard.h"
+#include "http/h2/head.h"
 #include "http/message.h"
 
 struct nghttp2_session;
@@ -76,7 +77,8 @@ class Session {
   void run_ready();
   void start(Stream& stream);
   static core::Task<void> answer_later(Session& session, Stream& stream, core::Task<Response> answer);
-  void respond(Stream& stream, Response response);
+  void respond(Stream& stream);  // with its response
+  void refuse(Stream& stream, const Refusal& refusal);
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
   void drop_body(Stream& stream);
@@ -85,12 +87,16 @@ class Session {
 
   // nghttp2's callbacks, by what they tell.
   int begin_headers(std::int32_t id);
-  int got_field(std::string_view name, std::string_view value);
+  void begin_trailers(std::int32_t id);
+  int got_field(std::string_view name, std::string_view value, bool name_is_known);
   void got_whole_head(Stream& stream, bool ended);
+  void got_trailers(Stream& stream, bool ended);
   void got_data(Stream& stream, std::string_view bytes);
   void got_end(Stream& stream);
   std::ptrdiff_t next_data(Stream& stream, std::size_t most, std::uint32_t& flags);
   int send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size);
+  // What the client sent for this stream breaks the rules of messages: it is reset (RFC 9113, 8.1.1).
+  void malformed(Stream& stream);
   void closed(Stream& stream);
   bool submit_trailers(Stream& stream);
   [[nodiscard]] Stream* find(std::int32_t id) const;
@@ -106,6 +112,8 @@ class Session {
   Stream* last_ready_ = nullptr;
   Stream* in_head_ = nullptr;  // whose header section is coming in; null: a trailer section
   std::size_t trailer_bytes_ = 0;
+  bool trailers_malformed_ = false;
+  KnownAuthority known_authority_;
   Buffer* out_ = nullptr;  // while produce() runs
   const bool secure_;
   bool full_ = false;    // `out_` has enough

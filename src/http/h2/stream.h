@@ -48,15 +48,16 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   RequestHead head;
   Request request;
   bool head_complete = false;
-  bool presented = false;   // the handler has it: what came is a request
-  bool client_done = false; // the client has sent all
+  bool presented = false;    // the handler has it: what came is a request
+  bool client_done = false;  // the client has sent all
+  bool malformed = false;
   Instant began{};
 
   Buffer arrived;  // of the request's body: what nobody has read yet
   Buffer given;    // what the handler is looking at
   std::uint64_t received_bytes = 0;
   int body_refusal = 0;     // the status that the body's own fault asks for
-  bool drops_body = false;  // nobody will read it
+  bool drops_body = false;   // nobody will read it
   std::uint64_t dropped_up_to = 0;
 
   Response response;
