@@ -104,7 +104,7 @@ void FrameGuard::begin_frame(Instant now) {
       count_idle_frame(now);
       break;
     case rst_stream:
-      if (!resets_.take(now)) flood_ = Flood::resets;
+      if (id <= highest_stream_) question_ = id;
       break;
     case window_update:
       if (++window_updates_ > window_update_limit_) flood_ = Flood::window_updates;
@@ -124,8 +124,14 @@ void FrameGuard::end_frame() {
   }
 }
 
-void FrameGuard::settle(bool known) {
+void FrameGuard::settle(bool known, Instant now) {
   const std::int32_t id = std::exchange(question_, 0);
+  if (header_[3] == rst_stream) {
+    // Some clients reset a stream again for each frame that was on its way: that undoes no work.
+    if (!known) return count_idle_frame(now);
+    if (!resets_.take(now)) flood_ = Flood::resets;
+    return;
+  }
   if (known || std::ranges::find(cut_streams_, id) != cut_streams_.end()) return;
   // RFC 9113, 5.1: a stream that has ended, or one that was skipped and so can never be opened.
   const bool was_open = header_[3] == data || std::ranges::find(closed_streams_, id) != closed_streams_.end();

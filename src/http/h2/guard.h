@@ -70,9 +70,9 @@ class FrameGuard {
   // The code of a connection error (RFC 9113, 7); 0: none.
   [[nodiscard]] std::uint32_t violation() const { return violation_; }
 
-  // Is this stream still known? HEADERS or DATA have come for it, and it is not a new one. 0: no question.
+  // Is this stream still known? HEADERS, DATA or RST_STREAM have come for it, and it is not a new one. 0: no question.
   [[nodiscard]] std::int32_t question() const { return question_; }
-  void settle(bool known);
+  void settle(bool known, Instant now);
   // The server, not the client, has ended a stream: what was on its way then is to be passed over.
   void ended_by_server(std::int32_t id) { cut_streams_[next_cut_stream_++ % cut_streams_.size()] = id; }
   void closed(std::int32_t id) { closed_streams_[next_closed_stream_++ % closed_streams_.size()] = id; }

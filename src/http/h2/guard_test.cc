@@ -32,8 +32,8 @@ class GuardTest : public testing::Test {
       bytes.remove_prefix(size);
       if (guard.question() != 0) {
         ++questions;
-        guard.settle(known);
-        if (guard.violation() == 0) continue;
+        guard.settle(known, now);
+        if (guard.violation() == 0 && guard.flood() == Flood::none) continue;
       }
       break;
     }
@@ -54,7 +54,8 @@ class GuardTest : public testing::Test {
   Instant now{1h};
   bool known = true;
   int questions = 0;
-  bool begun = passes(std::string(preface) + frame(settings, 0, 0));
+  // After SETTINGS and a request for stream 1.
+  bool begun = passes(std::string(preface) + frame(settings, 0, 0) + frame(headers, end_headers, 1));
 };
 
 TEST_F(GuardTest, OwesUntilTheFirstFrameAndDuringAHeaderBlock) {
@@ -66,18 +67,24 @@ TEST_F(GuardTest, OwesUntilTheFirstFrameAndDuringAHeaderBlock) {
     EXPECT_EQ(fresh.inspect(std::string_view(start).substr(i, 1), now), 1u);
   }
   EXPECT_FALSE(fresh.owes_frames());
-  const std::string open = frame(headers, 0, 1, "abc");
+  const std::string open = frame(headers, 0, 3, "abc");
   EXPECT_TRUE(passes(open.substr(0, open.size() - 1)));
   EXPECT_TRUE(guard.owes_frames());
   EXPECT_TRUE(passes(open.substr(open.size() - 1)));
   EXPECT_TRUE(guard.owes_frames());
-  EXPECT_TRUE(passes(frame(continuation, end_headers, 1, "abc")));
+  EXPECT_TRUE(passes(frame(continuation, end_headers, 3, "abc")));
   EXPECT_FALSE(guard.owes_frames());
 }
 
 TEST_F(GuardTest, ResetsAreAllowedSoManyAndThenWithTime) {
   EXPECT_EQ(endures(frame(rst_stream, 0, 1, "abcd"), 10'000), FrameGuard::reset_burst);
   EXPECT_EQ(guard.flood(), Flood::resets);
+}
+
+TEST_F(GuardTest, ResetsOfStreamsThatHaveEndedAreFramesWithoutWork) {
+  known = false;
+  EXPECT_GT(endures(frame(rst_stream, 0, 1, "abcd"), 10'000), FrameGuard::reset_burst);
+  EXPECT_EQ(guard.flood(), Flood::idle_frames);
 }
 
 TEST_F(GuardTest, ResetsComeBackWithTime) {
@@ -108,14 +115,14 @@ TEST_F(GuardTest, FramesWithoutWorkAreAFlood) {
 }
 
 TEST_F(GuardTest, EmptyDataIsCountedByWhomUnderstandsPadding) {
-  for (int i = 0; i < FrameGuard::idle_frame_burst - 1; ++i) guard.got_empty_data(now);  // and the first SETTINGS
+  for (int i = 0; i < FrameGuard::idle_frame_burst; ++i) guard.got_empty_data(now);
   EXPECT_EQ(guard.flood(), Flood::none);
   guard.got_empty_data(now);
   EXPECT_EQ(guard.flood(), Flood::idle_frames);
 }
 
 TEST_F(GuardTest, RequestsPayForAFewFramesWithoutWork) {
-  std::uint32_t id = 1;
+  std::uint32_t id = 3;
   for (int i = 0; i < 5000; ++i, id += 2) {
     std::string bytes = frame(headers, end_stream | end_headers, id, "a");
     for (int n = 0; n < FrameGuard::idle_frames_per_request; ++n) bytes += frame(ping, 0, 0, "12345678");
@@ -125,7 +132,8 @@ TEST_F(GuardTest, RequestsPayForAFewFramesWithoutWork) {
 
 TEST_F(GuardTest, WindowUpdatesAreMeasuredByWhatWasSent) {
   const std::string update = frame(window_update, 0, 0, std::string("\0\0\1\0", 4));
-  EXPECT_EQ(endures(update, FrameGuard::free_window_updates), int{FrameGuard::free_window_updates});
+  constexpr int free = FrameGuard::free_window_updates + FrameGuard::window_updates_per_request;
+  EXPECT_EQ(endures(update, free), free);
   for (int i = 0; i < 10'000; ++i) {
     guard.sent_data_frame();
     for (std::uint64_t n = 0; n < FrameGuard::window_updates_per_data_frame; ++n) ASSERT_TRUE(passes(update));
@@ -135,8 +143,8 @@ TEST_F(GuardTest, WindowUpdatesAreMeasuredByWhatWasSent) {
 }
 
 TEST_F(GuardTest, AHeaderBlockHasOnlySoManyFramesAndBytes) {
-  EXPECT_TRUE(passes(frame(headers, 0, 1)));
-  EXPECT_EQ(endures(frame(continuation, 0, 1), 100'000), static_cast<int>(guard.most_continuations()));
+  EXPECT_TRUE(passes(frame(headers, 0, 3)));
+  EXPECT_EQ(endures(frame(continuation, 0, 3), 100'000), static_cast<int>(guard.most_continuations()));
   EXPECT_EQ(guard.flood(), Flood::header_block);
 
   FrameGuard other(16 * 1024);
@@ -150,22 +158,22 @@ TEST_F(GuardTest, AHeaderBlockHasOnlySoManyFramesAndBytes) {
 }
 
 TEST_F(GuardTest, WhatIsTooMuchIsNotActedUponAndWhatWasBeforeIs) {
-  const std::string before = frame(headers, end_stream | end_headers, 1, "abc");
+  const std::string before = frame(headers, end_stream | end_headers, 3, "abc");
   for (int i = 0; i < FrameGuard::reset_burst; ++i) guard.reset_by_server(now);
-  EXPECT_EQ(inspect(before + frame(rst_stream, 0, 1, "abcd") + before), before.size());
+  EXPECT_EQ(inspect(before + frame(rst_stream, 0, 3, "abcd") + before), before.size() + 8) << "all but a last byte";
+  EXPECT_EQ(guard.flood(), Flood::resets);
 }
 
 TEST_F(GuardTest, FramesForKnownStreamsPass) {
-  EXPECT_TRUE(passes(frame(headers, end_headers, 1, "abc") + frame(data, 0, 1, "abc") + frame(headers, 5, 1, "abc")));
+  EXPECT_TRUE(passes(frame(headers, end_headers, 3, "abc") + frame(data, 0, 3, "abc") + frame(headers, 5, 3, "abc")));
   EXPECT_EQ(questions, 2);
 }
 
 TEST_F(GuardTest, AQuestionIsAskedBeforeTheFrameIsWhole) {
-  EXPECT_TRUE(passes(frame(headers, end_headers, 1, "abc")));
   const std::string bytes = frame(data, 0, 1, "abc");
   EXPECT_EQ(guard.inspect(bytes, now), 8u);
   EXPECT_EQ(guard.question(), 1);
-  guard.settle(true);
+  guard.settle(true, now);
   EXPECT_EQ(guard.inspect(std::string_view(bytes).substr(8), now), bytes.size() - 8);
   EXPECT_EQ(guard.question(), 0);
 }

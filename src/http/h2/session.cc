@@ -25,7 +25,6 @@ constexpr std::int32_t stream_window = 256 * 1024;       // of a request's body,
 constexpr std::int32_t connection_window = 1024 * 1024;  // of all of them together
 constexpr std::size_t decoded_factor = 4;  // a header section is decoded up to so many times its limit, then it is a bomb
 constexpr Duration drain_patience = 1s;    // for requests that were under way when the client was told
-constexpr std::uint64_t dropped_body_bytes = 64 * 1024;
 constexpr Duration dropping_patience = 2s;
 constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 constexpr std::size_t most_trailers = 16;
@@ -317,8 +316,8 @@ void Session::receive(std::string_view bytes) {
     feed(bytes.substr(0, size));
     bytes.remove_prefix(size);
     if (given_up_ || broken_) return;
+    if (const std::int32_t id = guard_.question()) guard_.settle(find(id) != nullptr, now);
     if (guard_.flood() != Flood::none) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
-    if (const std::int32_t id = guard_.question()) guard_.settle(find(id) != nullptr);
     if (guard_.violation() != 0) return give_up(guard_.violation());
   }
   const bool owes = guard_.owes_frames();
@@ -413,7 +412,6 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
   }
   if (stream.drops_body || stream.body_refusal != 0) {
     nghttp2_session_consume_connection(session_, bytes.size());
-    if (stream.sent_end && stream.received_bytes > stream.dropped_up_to) refuse_rest(stream);
     return;
   }
   stream.arrived.append(bytes);
@@ -427,12 +425,11 @@ void Session::got_end(Stream& stream) {
   if (stream.reader_waits()) add_ready(stream);
 }
 
-// The answer has gone and the client still sends. A little is dropped; more of it is not wanted (RFC 9113, 8.1).
+// The answer has gone and the client still sends. What its window lets it send is dropped; to reset the stream at once
+// makes some clients forget the answer. After a while the rest is not wanted (RFC 9113, 8.1).
 void Session::drop_body(Stream& stream) {
   stream.drops_body = true;
-  stream.dropped_up_to = stream.received_bytes + dropped_body_bytes;
   stream.progress_at = engine_.reactor.now();
-  if (stream.head.content_length().value_or(0) > stream.dropped_up_to) refuse_rest(stream);
 }
 
 void Session::refuse_rest(Stream& stream) {

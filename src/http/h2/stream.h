@@ -58,7 +58,6 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   std::uint64_t received_bytes = 0;
   int body_refusal = 0;     // the status that the body's own fault asks for
   bool drops_body = false;   // nobody will read it
-  std::uint64_t dropped_up_to = 0;
 
   Response response;
   bool answered = false;     // the response has been handed to nghttp2
