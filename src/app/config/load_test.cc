@@ -287,6 +287,8 @@ TEST(Errors, BadTexts) {
             "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
   EXPECT_EQ(server("server_header = \"a\\nb\""), "2:19 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
+  EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server without HTTP/1.1 and HTTP/2 speaks nothing\n");
+  EXPECT_EQ(server("http2_streams = 0"), "2:17 server.http2_streams must be at least 1\n");
   EXPECT_EQ(server("server_header = \" a\""), "2:17 a header field neither begins nor ends with a space\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \"\"\nindex = [\"a/b\"]\n"),
             "3:8 files.root must not be empty\n4:10 files.index must be the name of a file\n");

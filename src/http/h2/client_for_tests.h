@@ -1,7 +1,5 @@
 #pragma once
 
-#include <nghttp2/nghttp2.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +12,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <nghttp2/nghttp2.h>
 
 #include "core/reactor.h"
 #include "core/sleep.h"
@@ -65,8 +65,8 @@ class TestClient {
     std::map<std::string, std::string> fields;
     std::map<std::string, std::string> trailers;
     std::string body;
-    bool ended = false;   // with END_STREAM
-    bool closed = false;  // in any way
+    bool ended = false;       // with END_STREAM
+    bool closed = false;      // in any way
     std::uint32_t error = 0;  // what it was closed with
   };
   struct Options {
@@ -266,8 +266,12 @@ class TestHandler final : public Handler {
   class Source final : public BodySource {
    public:
     Source(TestHandler& handler, const Target& target)
-        : handler_(handler), counted_(handler.sources), kind_(target.kind), bytes_(pattern(target.seed, target.size)),
-          count_(std::to_string(target.size)), trailer_{"Row-Count", count_} {}
+        : handler_(handler),
+          counted_(handler.sources),
+          kind_(target.kind),
+          bytes_(pattern(target.seed, target.size)),
+          count_(std::to_string(target.size)),
+          trailer_{"Row-Count", count_} {}
     core::Async<Result<Progress>> pull(Buffer& out) override {
       ++handler_.pulls;
       if (kind_ == "blocks" && given_ >= bytes_.size() / 2) return wait(out, never);
@@ -306,13 +310,15 @@ class TestHandler final : public Handler {
       response.body = SharedBytes{bytes, *bytes};
     } else if (target.kind == "file") {
       response.body = FileRange{file_, ::fileno(file_.get()), target.seed, target.size};
-    } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" || target.kind == "blocks") {
+    } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" ||
+               target.kind == "blocks") {
       response.body = std::make_unique<Source>(*this, target);
     } else if (target.kind == "empty") {
       response.status = 204;
     } else if (target.kind == "fields") {
       Buffer text;
-      for (const Field& field : request.fields) text.append(std::string(field.name) + ": " + std::string(field.value) + "\n");
+      for (const Field& field : request.fields)
+        text.append(std::string(field.name) + ": " + std::string(field.value) + "\n");
       response.fields.add_owned("X-Path", std::string(request.path));
       response.fields.add_owned("X-Authority", std::string(request.authority));
       response.fields.add("Connection", "close");

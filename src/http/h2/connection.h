@@ -15,8 +15,8 @@ namespace sluice::http::h2 {
 // What a client that knows of HTTP/2 sends first (RFC 9113, 3.4).
 inline constexpr std::string_view client_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// One HTTP/2 connection on an open stream: reads while anything is to be read, writes what a turn has gathered, and looks
-// at the clock. The stream may be plain (prior knowledge) or encrypted (ALPN).
+// One HTTP/2 connection on an open stream: reads while anything is to be read, writes what a turn has gathered, and
+// looks at the clock. The stream may be plain (prior knowledge) or encrypted (ALPN).
 class Connection final : Session::Owner {
  public:
   // `peer` and `stream` outlive it.

@@ -37,8 +37,8 @@ class ConnectionTest : public testing::Test, public Observer {
     explicit Line(core::Reactor& reactor) : stream(reactor) {}
     net::Stream stream;
     TestClient* client = nullptr;
-    std::string raw;     // goes before what the client says
-    std::string heard;   // where there is no client
+    std::string raw;    // goes before what the client says
+    std::string heard;  // where there is no client
     bool listens = true;
     bool connected = false;
     bool ended = false;
@@ -329,19 +329,22 @@ TEST_F(ConnectionTest, AFloodIsClosedEvenIfNobodyListens) {
     line->listens = false;
     line->raw = std::string(preface_text) + frame(4, 0, 0);
     std::uint32_t id = 1;
-    ASSERT_TRUE(run_until([&] {
-      if (line->raw.empty() && line->connected) {
-        for (int i = 0; i < 100; ++i, id += 2) {
-          std::string bytes = attack;
-          if (bytes.size() > 20) {  // new streams each time
-            bytes.replace(5, 4, number(id));
-            bytes.replace(bytes.size() - 8, 4, number(id));
-          }
-          line->raw += bytes;
-        }
-      }
-      return line->ended || server->counters().open == 0 || id > 400'000;
-    }, 60s) && id < 400'000);
+    ASSERT_TRUE(run_until(
+                    [&] {
+                      if (line->raw.empty() && line->connected) {
+                        for (int i = 0; i < 100; ++i, id += 2) {
+                          std::string bytes = attack;
+                          if (bytes.size() > 20) {  // new streams each time
+                            bytes.replace(5, 4, number(id));
+                            bytes.replace(bytes.size() - 8, 4, number(id));
+                          }
+                          line->raw += bytes;
+                        }
+                      }
+                      return line->ended || server->counters().open == 0 || id > 400'000;
+                    },
+                    60s) &&
+                id < 400'000);
     EXPECT_TRUE(run_until([&] { return server->counters().open == 0; }, 60s));
   }
 }

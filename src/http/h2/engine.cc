@@ -1,8 +1,8 @@
 #include "http/h2/engine.h"
 
-#include <nghttp2/nghttp2.h>
-
 #include <new>
+
+#include <nghttp2/nghttp2.h>
 
 #include "http/h2/guard.h"
 #include "http/h2/session.h"

@@ -60,7 +60,8 @@ std::size_t FrameGuard::inspect(std::string_view bytes, Instant now) {
       begin_frame(now);
       if (flood_ != Flood::none || violation_ != 0) return frame;
       if (question_ != 0) {
-        // nghttp2 acts upon a frame's header when it is whole: its last byte is kept back until the question is settled.
+        // nghttp2 acts upon a frame's header when it is whole: its last byte is kept back until the question is
+        // settled.
         asked_ = true;
         header_size_ = header_bytes - 1;
         payload_left_ = 0;

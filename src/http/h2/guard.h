@@ -43,8 +43,8 @@ enum class Flood : std::uint8_t {
 };
 
 // Watches a client's frames (RFC 9113, 4.1) before nghttp2 acts upon them: counts what costs us work and brings the
-// client no answer, and sees the violations that nghttp2 passes over. It keeps no bytes but the header of the frame that
-// is coming in.
+// client no answer, and sees the violations that nghttp2 passes over. It keeps no bytes but the header of the frame
+// that is coming in.
 //
 // Limits are such that a well-behaved client does not meet them: browsers reset a page's loads at once, gRPC measures
 // with PINGs, a download has two WINDOW_UPDATEs for a DATA frame.
@@ -108,8 +108,8 @@ class FrameGuard {
   bool asked_ = false;  // about the frame whose header is in hand
   std::int32_t highest_stream_ = 0;
   std::uint32_t dependency_ = 0;  // of a PRIORITY frame
-  bool settled_ = false;   // the first frame has come
-  bool in_block_ = false;  // a header block has begun and not ended
+  bool settled_ = false;          // the first frame has come
+  bool in_block_ = false;         // a header block has begun and not ended
   std::uint8_t left_of_preface_ = 24;
   std::uint8_t header_size_ = 0;  // of the frame's header, what has come
   std::array<unsigned char, header_bytes> header_{};

@@ -41,13 +41,13 @@ class KnownAuthority {
   std::array<char, 64> text_{};
 };
 
-// Whether a field may be in a header or trailer section at all (RFC 9113, 8.2): its name a token in lower case, its value
-// without control characters and white space around it, nothing that belongs to a connection.
+// Whether a field may be in a header or trailer section at all (RFC 9113, 8.2): its name a token in lower case, its
+// value without control characters and white space around it, nothing that belongs to a connection.
 [[nodiscard]] bool is_allowed_field(std::string_view name, std::string_view value, bool name_is_known);
 
-// The header section of one request as HPACK gives it, field by field, and what it comes to (RFC 9113, 8.3). Two kinds of
-// mistakes: a malformed request is a stream error; one that is well-formed and that we do not take gets an answer, by the
-// rules and limits of HTTP/1.1's parser.
+// The header section of one request as HPACK gives it, field by field, and what it comes to (RFC 9113, 8.3). Two kinds
+// of mistakes: a malformed request is a stream error; one that is well-formed and that we do not take gets an answer,
+// by the rules and limits of HTTP/1.1's parser.
 class RequestHead {
  public:
   static constexpr std::size_t max_fields = 128;

@@ -57,12 +57,28 @@ TEST_F(HeadTest, BecomesARequest) {
 }
 
 TEST_F(HeadTest, PathsAreDecodedAsHttp1Does) {
-  const std::pair<const char*, const char*> paths[] = {
-      {"/", "/"},           {"/a/./b", "/a/b"},     {"/a/../b", "/b"}, {"//a//b", "/a/b"},   {"/%61", "/a"},
-      {"/a%2Fb", "/a%2Fb"}, {"/%2e%2e/..", nullptr}, {"/..", nullptr},  {"/%00", nullptr},    {"/%", nullptr},
-      {"/%g0", nullptr},    {"/a#b", nullptr},      {"/a b", nullptr}, {"/\xC3\xA9", nullptr}, {"/a/.", "/a/"},
-      {"a", nullptr},       {"*", nullptr},         {"/|[^", "/|[^"},  {"/a?%zz", "/a"},     {"/?a#", nullptr},
-      {"/?\x7F", nullptr},  {"/a%20b/../c?x=/../%", "/c"}};
+  const std::pair<const char*, const char*> paths[] = {{"/", "/"},
+                                                       {"/a/./b", "/a/b"},
+                                                       {"/a/../b", "/b"},
+                                                       {"//a//b", "/a/b"},
+                                                       {"/%61", "/a"},
+                                                       {"/a%2Fb", "/a%2Fb"},
+                                                       {"/%2e%2e/..", nullptr},
+                                                       {"/..", nullptr},
+                                                       {"/%00", nullptr},
+                                                       {"/%", nullptr},
+                                                       {"/%g0", nullptr},
+                                                       {"/a#b", nullptr},
+                                                       {"/a b", nullptr},
+                                                       {"/\xC3\xA9", nullptr},
+                                                       {"/a/.", "/a/"},
+                                                       {"a", nullptr},
+                                                       {"*", nullptr},
+                                                       {"/|[^", "/|[^"},
+                                                       {"/a?%zz", "/a"},
+                                                       {"/?a#", nullptr},
+                                                       {"/?\x7F", nullptr},
+                                                       {"/a%20b/../c?x=/../%", "/c"}};
   for (const auto& [path, decoded] : paths) {
     const Refusal refusal = finish_path(path);
     EXPECT_EQ(refusal.status, decoded == nullptr ? 400 : 0) << path;
@@ -85,7 +101,8 @@ TEST_F(HeadTest, AuthorityAndHostAgree) {
   EXPECT_FALSE(finish({{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {"host", "test"}}));
   EXPECT_EQ(request.authority, "test");
   for (const char* bad : {"a b", "user@test", "test:x", "test:65536", "[::1", "a/b"}) {
-    EXPECT_EQ(finish({{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":authority", bad}}).status, 400) << bad;
+    EXPECT_EQ(finish({{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":authority", bad}}).status, 400)
+        << bad;
   }
 }
 
@@ -98,8 +115,13 @@ TEST_F(HeadTest, SchemesAndMethods) {
   EXPECT_EQ(request.path, "");
   EXPECT_EQ(request.authority, "test:80");
   EXPECT_EQ(finish({{":method", "CONNECT"}, {":authority", "test"}}).status, 400);
-  EXPECT_EQ(finish({{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":path", "/"},
-                    {":authority", "test"}}).status, 501);
+  EXPECT_EQ(finish({{":method", "CONNECT"},
+                    {":protocol", "websocket"},
+                    {":scheme", "http"},
+                    {":path", "/"},
+                    {":authority", "test"}})
+                .status,
+            501);
 }
 
 TEST_F(HeadTest, MalformedRequests) {
@@ -130,7 +152,9 @@ TEST_F(HeadTest, MalformedRequests) {
       with({{"x", "a\rb"}}),
       with({{"x", "a\nb"}}),
       with({{"x", std::string("a\0b", 3)}}),
-      with({{"x", "a\x7F" "b"}}),
+      with({{"x",
+             "a\x7F"
+             "b"}}),
       with({{"connection", "close"}}),
       with({{"keep-alive", "1"}}),
       with({{"proxy-connection", "x"}}),
@@ -173,7 +197,8 @@ TEST_F(HeadTest, AnAuthorityIsRememberedOnlyIfItIsValid) {
 }
 
 TEST_F(HeadTest, CookiesAreJoinedInTheFirstOnesPlace) {
-  EXPECT_FALSE(finish(with({{"a", "1"}, {"cookie", "x=1"}, {"b", "2"}, {"cookie", "y=2"}, {"cookie", ""}, {"c", "3"}})));
+  EXPECT_FALSE(
+      finish(with({{"a", "1"}, {"cookie", "x=1"}, {"b", "2"}, {"cookie", "y=2"}, {"cookie", ""}, {"c", "3"}})));
   ASSERT_EQ(request.fields.size(), 4u);
   EXPECT_EQ(request.fields[1].name, "cookie");
   EXPECT_EQ(request.fields[1].value, "x=1; y=2; ");

@@ -1,8 +1,5 @@
 #include "http/h2/session.h"
 
-#include <nghttp2/nghttp2.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,6 +8,9 @@
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include <nghttp2/nghttp2.h>
+#include <unistd.h>
 
 #include "base/copy.h"
 #include "core/slab.h"
@@ -23,8 +23,9 @@ namespace {
 constexpr std::size_t output_bytes = 64 * 1024;
 constexpr std::int32_t stream_window = 256 * 1024;       // of a request's body, what may be here unread
 constexpr std::int32_t connection_window = 1024 * 1024;  // of all of them together
-constexpr std::size_t decoded_factor = 4;  // a header section is decoded up to so many times its limit, then it is a bomb
-constexpr Duration drain_patience = 1s;    // for requests that were under way when the client was told
+constexpr std::size_t decoded_factor =
+    4;                                   // a header section is decoded up to so many times its limit, then it is a bomb
+constexpr Duration drain_patience = 1s;  // for requests that were under way when the client was told
 constexpr Duration dropping_patience = 2s;
 constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 constexpr std::size_t most_trailers = 16;
@@ -351,7 +352,8 @@ void Session::give_up(std::uint32_t error_code) {
 
 int Session::begin_headers(std::int32_t id) {
   std::unique_ptr<Stream> taken = engine_.take_stream();
-  if (nghttp2_session_set_stream_user_data(session_, id, taken.get()) != 0) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  if (nghttp2_session_set_stream_user_data(session_, id, taken.get()) != 0)
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   Stream& stream = *taken.release();  // the list owns it
   stream.begin(*this, id);
   stream.next = newest_;
@@ -556,7 +558,8 @@ void Session::respond(Stream& stream) {
   provider.read_callback = &Callbacks::read_data;
   stream.body_unsent = (!size || *size != 0) && !has_no_body(answer.status) && stream.request.method != Method::head;
   stream.progress_at = engine_.reactor.now();
-  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, stream.body_unsent ? &provider : nullptr) != 0) {
+  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, stream.body_unsent ? &provider : nullptr) !=
+      0) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
@@ -669,7 +672,8 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
     std::memcpy(to, own->data() + stream.sent_bytes, size);
   } else if (const auto* file = std::get_if<FileRange>(&body)) {
     for (std::size_t got = 0; got < size;) {
-      const ssize_t count = ::pread(file->fd, to + got, size - got, static_cast<off_t>(file->offset + stream.sent_bytes + got));
+      const ssize_t count =
+          ::pread(file->fd, to + got, size - got, static_cast<off_t>(file->offset + stream.sent_bytes + got));
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) {  // the file has become shorter, or cannot be read
         out.truncate(before);
@@ -698,7 +702,9 @@ void Session::closed(Stream& stream) {
     const bool is_request = stream.presented;
     engine_.observer->completed({.request = is_request ? &stream.request : nullptr,
                                  .peer = peer_,
-                                 .status = stream.answered ? stream.response.status : stream.head_complete ? 499 : 400,
+                                 .status = stream.answered        ? stream.response.status
+                                           : stream.head_complete ? 499
+                                                                  : 400,
                                  .body_bytes = stream.sent_bytes,
                                  .duration = is_request ? engine_.reactor.clock() - stream.began : Duration{},
                                  .broken = !stream.sent_end});

@@ -174,7 +174,8 @@ TEST_F(SessionTest, HeadHasTheLengthAndNoBody) {
 
 TEST_F(SessionTest, FieldsGoAsHttp2HasThem) {
   TestClient client;
-  const auto id = client.get("/fields/../fields?x", {{"cookie", "a=1"}, {"x", "y"}, {"cookie", "b=2"}, {"expect", "100-continue"}});
+  const auto id =
+      client.get("/fields/../fields?x", {{"cookie", "a=1"}, {"x", "y"}, {"cookie", "b=2"}, {"expect", "100-continue"}});
   talk(client);
   const TestClient::Answer& answer = client.answers[id];
   EXPECT_EQ(answer.body, "cookie: a=1; b=2\nx: y\nexpect: 100-continue\n");
@@ -369,7 +370,11 @@ TEST_F(SessionTest, MalformedRequestsAreStreamErrors) {
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"connection", "close"}},
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"upgrade", "x"}},
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"keep-alive", "x"}},
-      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"transfer-encoding", "chunked"}},
+      {{":method", "GET"},
+       {":scheme", "http"},
+       {":authority", "test"},
+       {":path", "/"},
+       {"transfer-encoding", "chunked"}},
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"te", "gzip"}},
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"a b", "x"}},
       {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"a", "x\ny"}},
@@ -396,7 +401,8 @@ TEST_F(SessionTest, UpperCaseNamesAreRefused) {
   block += std::string("\0\1X\1y", 5);
   session->receive(frame(headers_type, end_stream | end_headers, 1, block));
   bool reset = false;
-  for (const Frame& frame : frames_of(produced())) reset |= frame.type == reset_type && frame.number(0) == protocol_error;
+  for (const Frame& frame : frames_of(produced()))
+    reset |= frame.type == reset_type && frame.number(0) == protocol_error;
   EXPECT_TRUE(reset);
   EXPECT_EQ(handler.requests, 0);
 }
@@ -703,7 +709,8 @@ TEST_F(SessionTest, HpackBomb) {
   session->receive(frame(headers_type, end_stream | end_headers, 1, block));
   EXPECT_FALSE(goaway());
   EXPECT_EQ(handler.requests, 1);
-  session->receive(frame(headers_type, end_stream | end_headers, 3, header_block("/own/1/1") + std::string(16'000, '\xBE')));
+  session->receive(
+      frame(headers_type, end_stream | end_headers, 3, header_block("/own/1/1") + std::string(16'000, '\xBE')));
   EXPECT_EQ(goaway(), calm);
   EXPECT_EQ(session->flood(), Flood::header_block);
   EXPECT_EQ(handler.requests, 1);
@@ -714,7 +721,8 @@ TEST_F(SessionTest, HpackBombOfSmallFieldsAndOfCookies) {
     make();
     begin_by_hand();
     (void)produced();
-    session->receive(frame(headers_type, end_stream | end_headers, 1, header_block("/own/1/1") + std::string(16'000, index)));
+    session->receive(
+        frame(headers_type, end_stream | end_headers, 1, header_block("/own/1/1") + std::string(16'000, index)));
     EXPECT_EQ(goaway(), calm);
   }
 }
@@ -773,7 +781,8 @@ TEST_F(SessionTest, AWellBehavedClientIsNotTakenForAFlood) {
   TestClient client;
   std::map<std::int32_t, std::size_t> sizes;
   for (int round = 0; round < 200; ++round) {
-    for (int i = 0; i < 30; ++i) sizes[client.get("/own/" + std::to_string(100 + i) + "/1")] = static_cast<std::size_t>(100 + i);
+    for (int i = 0; i < 30; ++i)
+      sizes[client.get("/own/" + std::to_string(100 + i) + "/1")] = static_cast<std::size_t>(100 + i);
     const auto large = client.get("/shared/100000/1");
     sizes[large] = 100'000;
     nghttp2_submit_ping(client.session(), NGHTTP2_FLAG_NONE, nullptr);

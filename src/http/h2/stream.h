@@ -57,12 +57,12 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   Buffer given;    // what the handler is looking at
   std::uint64_t received_bytes = 0;
   int body_refusal = 0;     // the status that the body's own fault asks for
-  bool drops_body = false;   // nobody will read it
+  bool drops_body = false;  // nobody will read it
 
   Response response;
-  bool answered = false;     // the response has been handed to nghttp2
-  bool sent_end = false;     // and has left as a whole
-  Buffer pulled;             // of a BodySource: what has not been sent
+  bool answered = false;  // the response has been handed to nghttp2
+  bool sent_end = false;  // and has left as a whole
+  Buffer pulled;          // of a BodySource: what has not been sent
   bool source_done = false;
   bool failed = false;       // we cannot go on, and not by the client's fault
   bool pulling = false;      // waits for the source
