@@ -29,6 +29,7 @@ int run(const Command& command) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;
   }
+  for (const std::string& warning : (*plan)->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (command.action == Command::Action::check) {
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;

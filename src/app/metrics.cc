@@ -45,7 +45,7 @@ RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method m
 void RequestMetrics::add(const http::Completion& completion) {
   const http::Request* request = completion.request;
   Series& series = find(request != nullptr ? request->route : std::uint16_t{0}, completion.method,
-                        static_cast<std::uint16_t>(completion.status), request != nullptr && request->secure);
+                        static_cast<std::uint16_t>(completion.status), completion.secure);
   series.body_bytes += completion.body_bytes;
   series.broken += completion.broken ? 1 : 0;
   series.durations.add(completion.duration);
@@ -107,7 +107,14 @@ void ServerMetrics::add(const http::Server::Counters& counters) {
   sum_.accepted += counters.accepted;
   sum_.refused += counters.refused;
   sum_.open += counters.open;
-  for (std::size_t i = 0; i < http::method_count; ++i) sum_.active[i] += counters.active[i];
+  for (std::size_t secure = 0; secure < 2; ++secure) {
+    for (std::size_t i = 0; i < http::method_count; ++i) sum_.active[secure][i] += counters.active[secure][i];
+  }
+  sum_.tls.handshakes += counters.tls.handshakes;
+  sum_.tls.resumed += counters.tls.resumed;
+  sum_.tls.failed += counters.tls.failed;
+  sum_.tls.timed_out += counters.tls.timed_out;
+  sum_.tls.plain_http += counters.tls.plain_http;
 }
 
 void ServerMetrics::render(MetricsText& out) const {
@@ -118,10 +125,43 @@ void ServerMetrics::render(MetricsText& out) const {
   out.family("sluice_connections_refused_total", "counter", "Connections answered 503: over the limit.");
   out.sample("sluice_connections_refused_total", {}, static_cast<double>(sum_.refused));
   out.family("http_server_active_requests", "gauge", "Requests whose answer is waited for or sent.");
-  for (std::size_t i = 0; i < http::method_count; ++i) {
-    out.sample("http_server_active_requests", method_label(static_cast<http::Method>(i)) + "," + scheme_label(false),
-               static_cast<double>(sum_.active[i]));
+  const bool any_tls = sum_.tls != http::Server::Counters::Tls{};
+  for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {
+    for (std::size_t i = 0; i < http::method_count; ++i) {
+      out.sample("http_server_active_requests",
+                 method_label(static_cast<http::Method>(i)) + "," + scheme_label(secure != 0),
+                 static_cast<double>(sum_.active[secure][i]));
+    }
   }
+  if (!any_tls) return;
+  out.family("sluice_tls_handshakes_total", "counter", "TLS handshakes that were done.");
+  for (const bool resumed : {false, true}) {
+    const std::uint64_t count = resumed ? sum_.tls.resumed : sum_.tls.handshakes - sum_.tls.resumed;
+    out.sample("sluice_tls_handshakes_total", MetricsText::label("resumed", resumed ? "true" : "false"),
+               static_cast<double>(count));
+  }
+  out.family("sluice_tls_handshakes_failed_total", "counter", "Connections that ended without one.");
+  for (const auto& [reason, count] : {std::pair{"failed", sum_.tls.failed}, std::pair{"timeout", sum_.tls.timed_out},
+                                      std::pair{"plain_http", sum_.tls.plain_http}}) {
+    out.sample("sluice_tls_handshakes_failed_total", MetricsText::label("reason", reason), static_cast<double>(count));
+  }
+}
+
+void render(const http::ws::Counters& counters, MetricsText& out) {
+  out.family("sluice_websockets_open", "gauge", "WebSocket conversations.");
+  out.sample("sluice_websockets_open", {}, static_cast<double>(counters.open));
+  out.family("sluice_websockets_total", "counter", "WebSocket conversations begun.");
+  out.sample("sluice_websockets_total", {}, static_cast<double>(counters.opened));
+  out.family("sluice_websockets_lost_total", "counter", "WebSocket conversations ended without a close handshake.");
+  out.sample("sluice_websockets_lost_total", {}, static_cast<double>(counters.lost));
+  const std::string received = MetricsText::label("direction", "received");
+  const std::string sent = MetricsText::label("direction", "sent");
+  out.family("sluice_websocket_messages_total", "counter", "Messages of WebSocket conversations.");
+  out.sample("sluice_websocket_messages_total", received, static_cast<double>(counters.messages_received));
+  out.sample("sluice_websocket_messages_total", sent, static_cast<double>(counters.messages_sent));
+  out.family("sluice_websocket_message_bytes_total", "counter", "Bytes of these messages, decompressed.");
+  out.sample("sluice_websocket_message_bytes_total", received, static_cast<double>(counters.bytes_received));
+  out.sample("sluice_websocket_message_bytes_total", sent, static_cast<double>(counters.bytes_sent));
 }
 
 void DatabaseMetrics::add(const std::vector<std::vector<sql::Reading>>& readings) {

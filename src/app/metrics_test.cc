@@ -40,9 +40,9 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
 }
 
 TEST(Metrics, ServersOfAllCoresAreSummed) {
-  http::Server::Counters counters{.accepted = 10, .refused = 2, .open = 3, .active = {}};
-  counters.active[static_cast<std::size_t>(http::Method::get)] = 4;
-  counters.active[static_cast<std::size_t>(http::Method::other)] = 1;
+  http::Server::Counters counters{.accepted = 10, .refused = 2, .open = 3, .tls = {}, .active = {}};
+  counters.active[0][static_cast<std::size_t>(http::Method::get)] = 4;
+  counters.active[0][static_cast<std::size_t>(http::Method::other)] = 1;
   ServerMetrics servers;
   servers.add(counters);
   servers.add(counters);
@@ -54,6 +54,32 @@ TEST(Metrics, ServersOfAllCoresAreSummed) {
   EXPECT_NE(out.find("sluice_connections_refused_total 4\n"), out.npos);
   EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 8\n"), out.npos);
   EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"_OTHER\",url_scheme=\"http\"} 2\n"), out.npos);
+}
+
+TEST(Metrics, OfTlsWhereThereIsSome) {
+  http::Server::Counters counters;
+  const auto rendered = [&] {
+    ServerMetrics servers;
+    servers.add(counters);
+    servers.add(counters);
+    MetricsText text;
+    servers.render(text);
+    return text.take();
+  };
+  std::string out = rendered();
+  EXPECT_EQ(out.find("https"), out.npos);
+  EXPECT_EQ(out.find("tls"), out.npos);
+
+  counters.tls = {.handshakes = 7, .resumed = 2, .failed = 3, .timed_out = 4, .plain_http = 5};
+  counters.active[1][static_cast<std::size_t>(http::Method::get)] = 6;
+  out = rendered();
+  EXPECT_NE(out.find("sluice_tls_handshakes_total{resumed=\"false\"} 10\n"), out.npos) << out;
+  EXPECT_NE(out.find("sluice_tls_handshakes_total{resumed=\"true\"} 4\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"failed\"} 6\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"timeout\"} 8\n"), out.npos);
+  EXPECT_NE(out.find("sluice_tls_handshakes_failed_total{reason=\"plain_http\"} 10\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"https\"} 12\n"), out.npos);
+  EXPECT_NE(out.find("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0\n"), out.npos);
 }
 
 TEST(Metrics, DatabasesShareFamilies) {

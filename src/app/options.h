@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/options.h"
+#include "app/tls_options.h"
 #include "base/declare.h"
 #include "files/options.h"
+#include "http/compress/options.h"
+#include "http/ws/options.h"
 #include "sql/options.h"
 
 namespace sluice::app {
@@ -33,12 +37,14 @@ struct ServerOptions {
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
+  std::optional<TlsOptions> tls;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &ServerOptions::listen,
             "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock` "
-            "(a relative path is from the folder of the configuration file).",
+            "(a relative path is from the folder of the configuration file). `http://` or `https://` before it says "
+            "whether TLS is spoken there; without them it is where there is a `[server.tls]`.",
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
@@ -63,7 +69,7 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
     v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
-    v.planned("tls");
+    v.field("tls", &ServerOptions::tls, "TLS 1.2 and 1.3 on the addresses of `listen`. SIGHUP reads its files again, and so does a change of theirs.");
   }
 };
 
@@ -81,17 +87,21 @@ struct AdminOptions {
 struct Options {
   ServerOptions server;
   AdminOptions admin;
+  http::compress::Options compression;
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
+  std::vector<http::ws::WebSocketOptions> websockets;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("server", &Options::server, "What clients connect to, and what they may take.");
     v.field("admin", &Options::admin, "What operators connect to. It has no log-in: keep it on the loopback.");
+    v.field("compression", &Options::compression, "How answers are compressed. Without `codings` they are not.");
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
+    v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     for (const char* key : {"resident", "upstream", "route", "policy"}) v.planned(key);
   }
 };

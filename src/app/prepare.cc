@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
 #include "base/log.h"
@@ -77,6 +78,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         Refusal{config.source.render({.position = options.url.position, .message = describe(error)}), exit_failure});
   };
 
+  if (plan->options.server.tls) {
+    auto made = make_tls_context(*plan->options.server.tls, &plan->warnings);
+    if (made) {
+      plan->tls = std::move(*made);
+    } else {
+      errors.list.push_back({.position = made.error().position, .message = made.error().text});
+    }
+  }
   for (const auto& database : plan->options.databases) {
     auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
     if (!opened) {
@@ -134,6 +143,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (std::size_t i = 0; i < plan->options.files.size(); ++i) {
     plan->files.push_back({files_pattern(plan->options.files[i].path.value), i});
     plan->routes.push_back(plan->options.files[i].path.value);
+  }
+  for (std::size_t i = 0; i < plan->options.websockets.size(); ++i) {
+    const std::string& path = plan->options.websockets[i].path.value;
+    plan->websockets.push_back({*http::Pattern::parse(path), i});
+    plan->routes.push_back(path);
   }
   return plan;
 }

@@ -9,6 +9,7 @@
 #include "api/endpoint.h"
 #include "app/config/load.h"
 #include "http/router.h"
+#include "net/tls/context.h"
 
 namespace sluice::app {
 
@@ -24,10 +25,17 @@ struct Plan {
     http::Pattern pattern;
     std::size_t index = 0;  // in options.files
   };
+  struct WebSocket {
+    http::Pattern pattern;
+    std::size_t index = 0;  // in options.websockets
+  };
 
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
+  std::vector<WebSocket> websockets;
+  std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
+  std::vector<std::string> warnings;                    // what works and may still be a mistake
   std::vector<std::string> routes;  // patterns by route id; the first is "no route"
 };
 

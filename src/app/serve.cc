@@ -1,9 +1,13 @@
 #include "app/serve.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -16,7 +20,9 @@
 #include <unistd.h>
 
 #include "app/admin.h"
+#include "app/certificates.h"
 #include "app/cli.h"
+#include "app/listen.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
@@ -27,15 +33,32 @@ namespace {
 
 // Tells a core to drain.
 struct DrainLetter : core::Letter {
-  DrainLetter(Service& service, Duration grace)
+  DrainLetter(Service& service, Duration grace, std::atomic<unsigned>& cores_left)
       : Letter([](core::Letter& letter) noexcept {
           auto& self = static_cast<DrainLetter&>(letter);
-          self.service.drain(self.grace);
+          self.service.drain(self.grace, self.cores_left);
         }),
         service(service),
-        grace(grace) {}
+        grace(grace),
+        cores_left(cores_left) {}
   Service& service;
   Duration grace;
+  std::atomic<unsigned>& cores_left;
+};
+
+// Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
+struct TlsLetter : core::Letter {
+  TlsLetter(Service& service, const Certificates& certificates)
+      : Letter([](core::Letter& letter) noexcept {
+          const std::unique_ptr<TlsLetter> self(static_cast<TlsLetter*>(&letter));
+          self->service.set_tls(std::move(self->context), std::move(self->tickets));
+        }),
+        service(service),
+        context(certificates.context()),
+        tickets(certificates.tickets()) {}
+  Service& service;
+  std::shared_ptr<const net::tls::ServerContext> context;
+  std::shared_ptr<const net::tls::TicketKeys> tickets;
 };
 
 // Every core binds with SO_REUSEPORT, which would let a second program in beside us unnoticed: so each address is first
@@ -104,6 +127,12 @@ class ForcedEnd {
   std::thread thread_;
 };
 
+Instant monotonic_now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
+}
+
 // Every connection is a descriptor: as many as the system lets us have.
 // `wanted`: how many the configuration asks for; 0: it does not say.
 void raise_descriptor_limit(std::uint64_t wanted) {
@@ -118,21 +147,47 @@ void raise_descriptor_limit(std::uint64_t wanted) {
                         limit.rlim_max, wanted));
 }
 
-std::string url_of(const core::Address& address) {
+// An address of [server] listen that has been claimed.
+struct Claimed {
+  core::Address address;
+  bool secure = false;
+};
+
+std::string url_of(const core::Address& address, bool secure = false) {
   if (address.family() == AF_UNIX) return address.text();
   // Every address is none that a browser can open.
   const bool is_wildcard = address.ip() == "0.0.0.0" || address.ip() == "::";
-  return "http://" + (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
+  return (secure ? "https://" : "http://") + (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
 }
 
-void print_banner(const Plan& plan, unsigned cores, const std::vector<core::Address>& addresses,
+void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
                   const std::optional<core::Address>& admin) {
-  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
-             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", cores,
-             cores == 1 ? "" : "s");
-  for (const core::Address& address : addresses) fmt::print("  serving  {}/\n", url_of(address));
+  const std::string websockets = plan.websockets.empty() ? ""
+                                                         : fmt::format("{} websocket{}, ", plan.websockets.size(),
+                                                                       plan.websockets.size() == 1 ? "" : "s");
+  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {}{} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
+             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", websockets,
+             cores, cores == 1 ? "" : "s");
+  for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   std::fflush(stdout);
+}
+
+// Until SIGTERM or SIGINT; tends the certificates meanwhile, and calls `publish` when there are new ones.
+template <class Publish>
+void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Publish publish) {
+  constexpr timespec look_every{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(),
+                                .tv_nsec = 0};
+  for (;;) {
+    const int signal = sigtimedwait(&signals, nullptr, certificates ? &look_every : nullptr);
+    if (signal == SIGTERM || signal == SIGINT) return;
+    if (signal < 0 && errno != EAGAIN) continue;
+    if (!certificates) {
+      log_error("SIGHUP: there are no certificates to read again");
+    } else if (signal == SIGHUP ? certificates->reload() : certificates->tend(monotonic_now())) {
+      publish();
+    }
+  }
 }
 
 }  // namespace
@@ -144,13 +199,16 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // all threads inherit it: only sigwait() takes them
+  sigset_t with_hangup = signals;
+  sigaddset(&with_hangup, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);  // all threads inherit it: only sigwait() and the like take them
 
   SocketFiles socket_files;
-  std::vector<core::Address> addresses;
+  std::vector<Claimed> addresses;
   for (const auto& listen : options.listen) {
-    addresses.push_back(claim(listen.value));
-    socket_files.add(addresses.back());
+    const Listen parsed = Listen::parse(listen.value);
+    addresses.push_back({claim(std::string(parsed.address)), parsed.secure(plan->tls != nullptr)});
+    socket_files.add(addresses.back().address);
   }
   std::optional<core::Address> admin_address;
   if (!plan->options.admin.listen.value.empty()) {
@@ -167,12 +225,22 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   for (const auto& database : plan->options.databases) {
     troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
   }
+  std::optional<Certificates> certificates;
+  std::uint16_t https_port = 443;
+  if (plan->tls) {
+    certificates.emplace(*options.tls, plan->tls);
+    const auto first = std::ranges::find(addresses, true, &Claimed::secure);
+    if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
+    if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
+  }
   cores.start([&](core::Core& core) {
     Service service(core, plan, threads, troubles);
     services[core.index()] = &service;
-    for (const core::Address& address : addresses) {
+    if (certificates) service.set_tls(certificates->context(), certificates->tickets());
+    service.set_https_port(https_port);
+    for (const auto& [address, secure] : addresses) {
       // A unix socket's path belongs to one listener.
-      if (address.family() != AF_UNIX || core.index() == 0) service.listen(address);
+      if (address.family() != AF_UNIX || core.index() == 0) service.listen(address, secure);
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
@@ -183,12 +251,17 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   });
   print_banner(*plan, cores.size(), addresses, admin_address);
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  wait_for_the_end(with_hangup, certificates, [&] {
+    for (unsigned i = 0; i < cores.size(); ++i) {
+      auto letter = std::make_unique<TlsLetter>(*services[i], *certificates);
+      if (cores.core(i).mailbox().post(*letter)) (void)letter.release();
+    }
+  });
+  std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace));
-    if (!cores.core(i).mailbox().post(*letters.back())) continue;  // that core has ended already
+    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace, cores_left));
+    if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
   }
   {
     const ForcedEnd forced(signals, socket_files);

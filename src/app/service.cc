@@ -11,6 +11,16 @@
 namespace sluice::app {
 namespace {
 
+std::string transport_security(const TlsOptions& options) {
+  if (options.hsts <= 0s) return {};
+  return "max-age=" + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.hsts).count());
+}
+
+std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::Handler& next) {
+  if (!options.tls || !options.tls->redirect.value) return std::nullopt;
+  return http::HttpsRedirect(next);
+}
+
 http::ServerOptions server_options(const ServerOptions& options) {
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
@@ -21,7 +31,14 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
           .connections = options.connections.value,
-          .server_name = options.server_header};
+          .server_name = options.server_header,
+          .transport_security = options.tls ? transport_security(*options.tls) : std::string()};
+}
+
+std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options,
+                                                        http::Handler& router, core::Core& core) {
+  if (options.codings.empty()) return nullptr;
+  return std::make_unique<http::compress::Compression>(router, options, core.reactor(), core.mailbox());
 }
 
 }  // namespace
@@ -30,7 +47,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
                  std::span<const std::unique_ptr<TroubleLog>> troubles)
     : core_(core),
       plan_(std::move(plan)),
-      server_(core.reactor(), router_, server_options(plan_->options.server), this) {
+      compression_(compression(plan_->options.compression, router_, core)),
+      redirect_(redirect(plan_->options.server, first_handler())),
+      server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
+              server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (const auto& database : plan_->options.databases) {
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads);
@@ -39,9 +59,11 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
 
   std::uint16_t id = 0;
-  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats) {
+  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
+                       bool connects = false) {
     http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .id = ++id};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
+    if (connects) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };
@@ -57,30 +79,43 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     files_.push_back(handler.get());
     add(files.pattern, std::move(handler), false);
   }
+  for (const Plan::WebSocket& websocket : plan_->websockets) {
+    // Over HTTP/2 it is CONNECT (RFC 8441).
+    const auto& options = plan_->options.websockets[websocket.index];
+    auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
+    websockets_.push_back(endpoint.get());
+    add(websocket.pattern, std::move(endpoint), false, true);
+  }
 }
 
 Service::~Service() = default;
 
-void Service::listen(const core::Address& address) {
-  if (const auto bound = server_.listen(address); !bound) {
+void Service::listen(const core::Address& address, bool secure) {
+  if (const auto bound = server_.listen(address, secure); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
   }
 }
 
-void Service::drain(Duration grace) {
+void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  core_.tasks().spawn([](Service& self, Instant deadline) -> core::Task<void> {
+  core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
+    --left;
+    // The admin listener is the first core's: it answers until nobody serves any more.
+    while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
+      co_await core::Sleep(reactor, reactor.now() + 5ms);
+    }
     self.core_.stop();
-  }(*this, core_.reactor().now() + grace));
+  }(*this, core_.reactor().now() + grace, cores_left));
 }
 
 Service::Snapshot Service::snapshot() const {
   Snapshot result{requests_, server_.counters(), {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
+  for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
   return result;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/access_log.h"
@@ -13,8 +16,11 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/static_files.h"
+#include "http/compress/compression.h"
+#include "http/redirect.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/ws/endpoint.h"
 #include "sql/database.h"
 
 namespace sluice::app {
@@ -28,11 +34,20 @@ class Service final : http::Observer {
           std::span<const std::unique_ptr<TroubleLog>> troubles);
   ~Service() override;
 
-  // Throws std::system_error where the address cannot be bound.
-  void listen(const core::Address& address);
+  // For the connections from now on.
+  void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
+               std::shared_ptr<const net::tls::TicketKeys> tickets) {
+    server_.set_tls(std::move(context), std::move(tickets));
+  }
+  // Where requests without TLS are sent to, if they are.
+  void set_https_port(std::uint16_t port) {
+    if (redirect_) redirect_->set_port(port);
+  }
+  // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
+  void listen(const core::Address& address, bool secure);
 
-  // Stops accepting, lets what runs finish for at most `grace`, then stops the core.
-  void drain(Duration grace);
+  // Stops accepting, lets what runs finish for at most `grace`, counts itself off `cores_left`, then stops the core.
+  void drain(Duration grace, std::atomic<unsigned>& cores_left);
   [[nodiscard]] bool draining() const { return draining_; }
 
   // The first database that cannot answer; nothing: all can.
@@ -44,20 +59,28 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    http::ws::Counters websockets;
   };
   [[nodiscard]] Snapshot snapshot() const;
 
  private:
   void completed(const http::Completion& completion) override;
+  [[nodiscard]] http::Handler& first_handler() {
+    return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
+  }
 
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
+  http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<const files::StaticFiles*> files_;  // those of the handlers
+  std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;
+  std::unique_ptr<http::compress::Compression> compression_;  // null: off
+  std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for
   http::Server server_;
   bool draining_ = false;
 };

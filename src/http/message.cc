@@ -280,6 +280,18 @@ void FieldList::add_owned(std::string_view name, std::string value) {
   add(name, *owned_.emplace_back(std::make_unique<std::string>(std::move(value))));
 }
 
+void FieldList::set_owned(std::size_t index, std::string value) {
+  set(index, *owned_.emplace_back(std::make_unique<std::string>(std::move(value))));
+}
+
+void FieldList::remove(std::size_t index) {
+  SLUICE_ASSERT(index < size_);
+  for (std::size_t i = index + 1; i < size_; ++i) items_[i - 1] = items_[i];
+  --size_;
+  const std::uint32_t below = (1u << index) - 1;
+  trusted_ = (trusted_ & below) | (trusted_ >> 1 & ~below);
+}
+
 std::string_view FieldList::get(std::string_view name) const {
   for (const Field& field : items()) {
     if (same_name(field.name, name)) return field.value;

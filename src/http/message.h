@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -13,7 +15,12 @@
 #include "base/assert.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "core/task.h"
+
+namespace sluice::core {
+class Reactor;
+}
 
 namespace sluice::http {
 
@@ -58,6 +65,8 @@ struct Request {
   BodyReader* body = nullptr;  // null: there is none
   std::string_view peer;       // the client's address, without its port
   bool secure = false;
+  // The protocols that the client would change to, as sent: HTTP/1.1's Upgrade, HTTP/2's :protocol. Empty: none.
+  std::string_view upgrade;
 
   // The router's findings.
   static constexpr std::size_t max_path_values = 16;
@@ -96,6 +105,33 @@ struct FileRange {
   std::uint64_t size = 0;
 };
 
+// What is left of a request when both sides have changed the protocol: bytes both ways, over an HTTP/1.1 connection or
+// an HTTP/2 stream. At most one readable() and one write() wait at a time; destroying them cancels.
+class Duplex {
+ public:
+  virtual ~Duplex() = default;
+  [[nodiscard]] virtual core::Reactor& reactor() = 0;
+  // Tries at once: appends up to `most` bytes to `into` and gives their count; 0: the peer has ended its side. Nothing:
+  // there is nothing now.
+  [[nodiscard]] virtual std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) = 0;
+  // Until there may be something to read, the peer has gone, or interrupt() was called.
+  [[nodiscard]] virtual core::Task<Result<void>> readable(Instant deadline) = 0;
+  // Ends a readable() that waits, as if there were something to read; resumes its coroutine before it returns.
+  virtual void interrupt() = 0;
+  // Writes all of `parts`, whose array is used up. `progress` bounds each wait for the peer to take more.
+  [[nodiscard]] virtual core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) = 0;
+};
+
+// What goes on after an answer that changes the protocol. The request is gone by then; the duplex lasts until run()
+// returns, and ends with it.
+class Upgrade : public core::SlabAllocated {
+ public:
+  virtual ~Upgrade() = default;
+  [[nodiscard]] virtual core::Task<void> run(Duplex& duplex) = 0;
+  // The server is ending: say goodbye and return soon. Also before run(), and more than once.
+  virtual void drain() = 0;
+};
+
 // Nothing, bytes of its own, bytes of others, a file, or a stream.
 using Body = std::variant<std::monostate, Buffer, SharedBytes, FileRange, std::unique_ptr<BodySource>>;
 
@@ -118,6 +154,14 @@ class FieldList {
   }
   // Copies the value.
   void add_owned(std::string_view name, std::string value);
+  // Another value for the item at this index.
+  void set(std::size_t index, std::string_view value) {
+    SLUICE_ASSERT(index < size_);
+    items_[index].value = value;
+    trusted_ &= ~(1u << index);
+  }
+  void set_owned(std::size_t index, std::string value);  // likewise, copied
+  void remove(std::size_t index);
   [[nodiscard]] std::span<const Field> items() const { return {items_.data(), size_}; }
   [[nodiscard]] std::uint32_t trusted() const { return trusted_; }  // a bit an item
   [[nodiscard]] std::string_view get(std::string_view name) const;
@@ -151,6 +195,8 @@ struct Response {
   int status = 200;
   FieldList fields;
   Body body;
+  // With status 101 (in HTTP/2: 200), no body, and only where the request asked for it: what follows the answer.
+  std::unique_ptr<Upgrade> upgrade;
 };
 
 // RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes.

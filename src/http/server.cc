@@ -15,8 +15,9 @@ constexpr Duration accept_pause = 50ms;
 }  // namespace
 
 struct Server::Listener {
-  explicit Listener(core::Reactor& reactor) : stream(reactor) {}
+  Listener(core::Reactor& reactor, bool secure) : stream(reactor), secure(secure) {}
   net::Stream stream;
+  bool secure;
 };
 
 struct Server::Shared {
@@ -24,7 +25,8 @@ struct Server::Shared {
   Instant date_turn = never;
   std::int64_t second = -1;
   std::string_view date_text;
-  Buffer common;  // the Date and Server fields
+  Buffer common;         // the Date and Server fields
+  Buffer common_secure;  // and what answers over TLS have besides
 };
 
 Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
@@ -39,8 +41,9 @@ Server::~Server() {
   connections_.cancel();
 }
 
-Result<core::Address> Server::listen(const core::Address& address) {
-  auto listener = std::make_unique<Listener>(reactor_);
+Result<core::Address> Server::listen(const core::Address& address, bool secure) {
+  SLUICE_ASSERT(!secure || tls_context_ != nullptr);
+  auto listener = std::make_unique<Listener>(reactor_, secure);
   if (auto listening = reactor_.listen(listener->stream.handle(), address, {}); !listening) {
     return std::unexpected(listening.error());
   }
@@ -80,6 +83,7 @@ core::Task<void> Server::accept(Listener& listener) {
       next->refuse_all();
     }
     next->set_peer(peer);
+    if (listener.secure) next->begin_with_tls(tls_context_);
     connections_.spawn([](Server& server, std::unique_ptr<h1::Connection> connection) -> core::Task<void> {
       ++server.counters_.open;
       struct Closing {
@@ -87,6 +91,7 @@ core::Task<void> Server::accept(Listener& listener) {
         ~Closing() { --server.counters_.open; }
       } closing{server};
       co_await connection->run();
+      if (connection->upgraded()) co_await connection->run_upgrade();
     }(*this, std::move(next)));
   }
 }
@@ -134,14 +139,19 @@ std::string_view Server::date() {
       shared_->common.clear();
       h1::append_field(shared_->common, "Date", shared_->date_text);
       if (!options_.server_name.empty()) h1::append_field(shared_->common, "Server", options_.server_name);
+      shared_->common_secure.clear();
+      shared_->common_secure.append(shared_->common.view());
+      if (!options_.transport_security.empty()) {
+        h1::append_field(shared_->common_secure, "Strict-Transport-Security", options_.transport_security);
+      }
     }
   }
   return shared_->date_text;
 }
 
-std::string_view Server::common_fields() {
+std::string_view Server::common_fields(bool secure) {
   (void)date();
-  return shared_->common.view();
+  return secure ? shared_->common_secure.view() : shared_->common.view();
 }
 
 }  // namespace sluice::http

@@ -11,8 +11,12 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/message.h"
+#include "net/tls/context.h"
 
 namespace sluice::http {
+
+// What a server offers by ALPN, the preferred first.
+inline const std::vector<std::string> alpn_protocols = {"http/1.1"};
 
 // Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
 // refers to lasts until the response has been sent.
@@ -26,6 +30,7 @@ class Handler {
 struct Completion {
   const Request* request = nullptr;  // null: what came was no request (400, 408, 431 ...)
   Method method = Method::other;     // of such a thing too, as far as it came
+  bool secure = false;               // it came over TLS
   std::string_view peer;
   int status = 0;
   std::uint64_t body_bytes = 0;  // sent, without framing
@@ -51,6 +56,7 @@ struct ServerOptions {
   Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;           // beyond it: 503 and closed
   std::string server_name = "sluice";        // the Server field; empty: none
+  std::string transport_security = {};       // Strict-Transport-Security of answers over TLS; empty: none
 };
 
 namespace h1 {
@@ -65,15 +71,31 @@ class Server {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;  // over the limit of connections
     std::uint64_t open = 0;     // gauge
-    std::array<std::uint32_t, method_count> active{};  // gauge, by Method: requests whose answer is waited for or sent
+    struct Tls {
+      std::uint64_t handshakes = 0;
+      std::uint64_t resumed = 0;  // of these
+      std::uint64_t failed = 0;
+      std::uint64_t timed_out = 0;
+      std::uint64_t plain_http = 0;  // what came instead of a handshake
+      friend bool operator==(const Tls&, const Tls&) = default;
+    } tls;
+    // Gauge, by whether they came over TLS and by Method: requests whose answer is waited for or sent.
+    std::array<std::array<std::uint32_t, method_count>, 2> active{};
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);
   Server(const Server&) = delete;
   ~Server();  // cuts what is still open
 
-  // Starts to accept at once. Several cores may listen on the same address.
-  [[nodiscard]] Result<core::Address> listen(const core::Address& address);
+  // Starts to accept at once. Several cores may listen on the same address. `secure`: with TLS; set_tls() comes first.
+  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
+
+  // For connections from now on; open ones go on as they began.
+  void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
+               std::shared_ptr<const net::tls::TicketKeys> tickets) {
+    tls_context_ = std::move(context);
+    tls_.tickets = std::move(tickets);
+  }
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
@@ -88,13 +110,15 @@ class Server {
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
-  std::string_view common_fields();
+  std::string_view common_fields(bool secure);
 
   core::Reactor& reactor_;
   Handler& handler_;
   ServerOptions options_;
   Observer* observer_;
   Counters counters_;
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;
+  net::tls::CoreState tls_;
   bool draining_ = false;
   std::vector<std::unique_ptr<h1::Workspace>> spare_workspaces_;
   h1::Connection* newest_ = nullptr;  // intrusive list of all connections

@@ -1,8 +1,17 @@
 #include "net/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::net {
+namespace {
+
+std::unexpected<Error> failed(int error) {
+  const bool gone = error == EPIPE || error == ECONNRESET;
+  return fail(gone ? Errc::closed : error == EPROTO ? Errc::malformed : Errc::system, error);
+}
+
+}  // namespace
 
 void Deadline::fired(core::Timer& timer) noexcept {
   auto& self = static_cast<Deadline&>(timer);
@@ -16,9 +25,11 @@ void Deadline::fired(core::Timer& timer) noexcept {
 }
 
 bool Stream::Read::attempt() noexcept {
+  if (stream_.tls_) [[unlikely]]
+    return attempt_tls(*stream_.tls_);
   if (!handle_.may_read) return false;
   char* room = into_.reserve(std::min<std::size_t>(most_, 1024));
-  const core::Io io = reactor_.recv(handle_, room, std::min(most_, into_.writable()));
+  const core::Io io = stream_.reactor_.recv(handle_, room, std::min(most_, into_.writable()));
   if (io.ok()) {
     into_.commit(io.bytes);
     result_ = io.bytes;
@@ -32,14 +43,38 @@ bool Stream::Read::attempt() noexcept {
   return true;
 }
 
+bool Stream::Read::attempt_tls(tls::Session& session) noexcept {
+  constexpr std::size_t record_bytes = 16 * 1024;
+  if (!handle_.may_read && !session.has_more()) return false;
+  char* room = into_.reserve(std::min(most_, record_bytes));
+  const core::Io io = session.read(room, std::min(most_, into_.writable()));
+  if (io.ok()) {
+    into_.commit(io.bytes);
+    result_ = io.bytes;
+    return true;
+  }
+  if (io.would_block()) {
+    if (into_.empty()) into_.release();
+    return false;
+  }
+  result_ = failed(io.error);
+  return true;
+}
+
 bool Stream::Write::attempt() noexcept {
   constexpr std::size_t most_parts = 64;
+  if (stream_.tls_) [[unlikely]] {
+    const core::Io io = stream_.tls_->write(parts_);
+    if (io.would_block()) return false;
+    if (!io.ok()) result_ = failed(io.error);
+    return true;
+  }
   while (!parts_.empty()) {
     if (!handle_.may_write) return false;
-    const core::Io io = reactor_.send(handle_, parts_.first(std::min(parts_.size(), most_parts)));
+    const core::Io io = stream_.reactor_.send(handle_, parts_.first(std::min(parts_.size(), most_parts)));
     if (io.would_block()) return false;
     if (!io.ok()) {
-      result_ = fail(io.error == EPIPE || io.error == ECONNRESET ? Errc::closed : Errc::system, io.error);
+      result_ = failed(io.error);
       return true;
     }
     std::size_t sent = io.bytes;
@@ -57,18 +92,34 @@ bool Stream::Write::attempt() noexcept {
 
 bool Stream::SendFile::attempt() noexcept {
   constexpr std::size_t most_at_once = 1 << 20;  // the socket's buffer ends it earlier as a rule
+  if (stream_.tls_) [[unlikely]] {
+    const core::Io io = stream_.tls_->send_file(file_, offset_, size_);
+    if (io.would_block()) return false;
+    if (!io.ok()) result_ = failed(io.error);
+    return true;
+  }
   while (size_ != 0) {
     if (!handle_.may_write) return false;
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size_, most_at_once));
-    const core::Io io = reactor_.send_file(handle_, file_, offset_, wanted);
+    const core::Io io = stream_.reactor_.send_file(handle_, file_, offset_, wanted);
     if (io.would_block()) return false;
     if (!io.ok() || io.bytes == 0) {
-      result_ = fail(io.ok() || io.error == EPIPE || io.error == ECONNRESET ? Errc::closed : Errc::system, io.error);
+      result_ = failed(io.ok() ? EPIPE : io.error);
       return true;
     }
     offset_ += io.bytes;
     size_ -= io.bytes;
   }
+  return true;
+}
+
+bool Stream::End::attempt() noexcept {
+  if (stream_.tls_) {
+    const core::Io io = stream_.tls_->end();
+    if (io.would_block()) return false;
+    if (!io.ok()) result_ = failed(io.error);
+  }
+  stream_.reactor_.shutdown_write(handle_);
   return true;
 }
 
@@ -86,6 +137,37 @@ core::Task<Result<void>> Stream::connect(core::Address address, Instant deadline
     }
   }
   co_return Result<void>{};
+}
+
+core::Task<Result<void>> Stream::accept_tls(std::shared_ptr<const tls::ServerContext> context, tls::CoreState& core,
+                                            Instant deadline) {
+  tls_ = std::make_unique<tls::Session>(std::move(context), core, reactor_, handle_);
+  return shake_hands(deadline);
+}
+
+core::Task<Result<void>> Stream::connect_tls(std::shared_ptr<const tls::ClientContext> context, const std::string& host,
+                                             tls::CoreState& core, Instant deadline) {
+  tls_ = std::make_unique<tls::Session>(std::move(context), host, core, reactor_, handle_);
+  return shake_hands(deadline);
+}
+
+void Stream::give_up_handshake() noexcept {
+  if (handshake_ != nullptr && !tls_->has_received()) handshake_->cancel();
+}
+
+core::Task<Result<void>> Stream::shake_hands(Instant deadline) {
+  for (;;) {
+    const tls::Session::Step step = tls_->handshake();
+    if (step == tls::Session::Step::done) co_return Result<void>{};
+    if (step == tls::Session::Step::failed) {
+      co_return fail(tls_->failure() == tls::Failure::closed ? Errc::closed : Errc::malformed);
+    }
+    Wait wait(*this, step == tls::Session::Step::want_read ? Wait::Direction::read : Wait::Direction::write, deadline);
+    handshake_ = &wait;
+    const auto waited = co_await wait;
+    handshake_ = nullptr;
+    if (!waited) co_return waited;
+  }
 }
 
 }  // namespace sluice::net

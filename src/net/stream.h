@@ -1,21 +1,23 @@
 #pragma once
 
-#include <sys/uio.h>
-
 #include <coroutine>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
+
+#include <sys/uio.h>
 
 #include "base/buffer.h"
 #include "base/result.h"
 #include "core/reactor.h"
 #include "core/task.h"
+#include "net/tls/session.h"
 
 namespace sluice::net {
 
-// The deadline of whatever waits in one direction of a stream. The timer is left armed when a wait ends, and asks when it
-// fires whom it is for: so a busy connection reschedules it once in a while and not at every wait.
+// The deadline of whatever waits in one direction of a stream. The timer is left armed when a wait ends, and asks when
+// it fires whom it is for: so a busy connection reschedules it once in a while and not at every wait.
 class Deadline : core::Timer {
  public:
   class Client {
@@ -34,7 +36,8 @@ class Deadline : core::Timer {
   void start(Client& client, Instant until) {
     client_ = &client;
     client.until_ = until;
-    if (!armed() || when() > until) [[unlikely]] reactor_.timers().schedule(*this, until);
+    if (!armed() || when() > until) [[unlikely]]
+      reactor_.timers().schedule(*this, until);
   }
   void stop() { client_ = nullptr; }
 
@@ -48,12 +51,16 @@ class Deadline : core::Timer {
 // A connected socket of one core: bytes in, bytes out. Its operations are awaited, tried before they wait, bounded by a
 // deadline, and cancelled by destroying the coroutine that awaits them. At most one read and one write wait at a time.
 // It must not move while it is open.
+//
+// With TLS the same operations go through a tls::Session: bytes are the application's, and a peer that ends without
+// saying so (a truncation) is Errc::closed.
 class Stream {
  public:
   class Wait;
   class Read;
   class Write;
   class SendFile;
+  class End;
 
   explicit Stream(core::Reactor& reactor) : reactor_(reactor), read_deadline_(reactor), write_deadline_(reactor) {}
   Stream(const Stream&) = delete;
@@ -63,9 +70,27 @@ class Stream {
   [[nodiscard]] const core::Handle& handle() const { return handle_; }
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   [[nodiscard]] bool open() const { return handle_.open(); }
-  void close() noexcept { reactor_.close(handle_); }
+  // At once and, over TLS, without a goodbye: the peer can tell that something is missing.
+  void close() noexcept {
+    reactor_.close(handle_);
+    tls_.reset();
+  }
 
   [[nodiscard]] core::Task<Result<void>> connect(core::Address address, Instant deadline);
+
+  // From here on everything goes through TLS. After a failure the session, which tells why, is still there, and the
+  // stream is for closing. All but the context outlive the stream.
+  [[nodiscard]] core::Task<Result<void>> accept_tls(std::shared_ptr<const tls::ServerContext> context,
+                                                    tls::CoreState& core, Instant deadline);
+  // `host` must outlive the call only.
+  [[nodiscard]] core::Task<Result<void>> connect_tls(std::shared_ptr<const tls::ClientContext> context,
+                                                     const std::string& host, tls::CoreState& core, Instant deadline);
+  // Ends a handshake in which the peer has not said anything yet, with Errc::closed.
+  void give_up_handshake() noexcept;
+  // Null: there is no TLS.
+  [[nodiscard]] const tls::Session* tls() const { return tls_.get(); }
+  // Plain bytes again: for an answer to who does not speak TLS.
+  void drop_tls() { tls_.reset(); }
 
   // Reads once, up to `most` bytes, behind what `into` holds. Gives the count; 0: the peer has ended its stream. The
   // buffer gets its memory only when there is something to read, so that waiting costs none.
@@ -74,13 +99,24 @@ class Stream {
   [[nodiscard]] Write write(std::span<iovec> parts, Duration progress);
   // Writes bytes of an open file; `Errc::closed` where the file has become shorter.
   [[nodiscard]] SendFile send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress);
+  // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
+  [[nodiscard]] End end(Duration progress);
+  // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
+  void say_goodbye() noexcept {
+    if (tls_) (void)tls_->end();
+  }
   // Until there may be something to read, or the peer has gone.
   [[nodiscard]] Wait readable(Instant deadline);
   [[nodiscard]] Wait writable(Instant deadline);
 
  private:
+  [[nodiscard]] bool may_read() const { return handle_.may_read || (tls_ && tls_->has_more()); }
+  core::Task<Result<void>> shake_hands(Instant deadline);
+
   core::Reactor& reactor_;
   core::Handle handle_;
+  std::unique_ptr<tls::Session> tls_;
+  Wait* handshake_ = nullptr;  // while one waits for the peer
   Deadline read_deadline_;
   Deadline write_deadline_;
 };
@@ -142,10 +178,11 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   Wait(Stream& stream, Direction direction, Instant until)
       : Operation(stream.handle_, direction == Direction::read ? stream.handle_.reader : stream.handle_.writer,
                   direction == Direction::read ? stream.read_deadline_ : stream.write_deadline_),
+        stream_(stream),
         direction_(direction),
         until_(until) {}
 
-  bool attempt() const noexcept { return direction_ == Direction::read ? handle_.may_read : handle_.may_write; }
+  bool attempt() const noexcept { return direction_ == Direction::read ? stream_.may_read() : handle_.may_write; }
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
   [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<void> await_resume() const noexcept { return result_; }
@@ -157,6 +194,7 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   }
 
  private:
+  Stream& stream_;
   Direction direction_;
   Instant until_;
   Result<void> result_;
@@ -166,7 +204,7 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
  public:
   Read(Stream& stream, Buffer& into, std::size_t most, Instant until)
       : Operation(stream.handle_, stream.handle_.reader, stream.read_deadline_),
-        reactor_(stream.reactor_),
+        stream_(stream),
         into_(into),
         most_(most),
         until_(until) {}
@@ -177,7 +215,9 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
   Result<std::size_t> await_resume() const noexcept { return result_; }
 
  private:
-  core::Reactor& reactor_;
+  bool attempt_tls(tls::Session& session) noexcept;
+
+  Stream& stream_;
   Buffer& into_;
   std::size_t most_;
   Instant until_;
@@ -188,17 +228,17 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
  public:
   Write(Stream& stream, std::span<iovec> parts, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
-        reactor_(stream.reactor_),
+        stream_(stream),
         parts_(parts),
         progress_(progress) {}
 
   bool attempt() noexcept;
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant until() const noexcept { return reactor_.now() + progress_; }
+  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
-  core::Reactor& reactor_;
+  Stream& stream_;
   std::span<iovec> parts_;
   Duration progress_;
   Result<void> result_;
@@ -208,7 +248,7 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
  public:
   SendFile(Stream& stream, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
-        reactor_(stream.reactor_),
+        stream_(stream),
         file_(file),
         offset_(offset),
         size_(size),
@@ -216,14 +256,32 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
 
   bool attempt() noexcept;
   void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant until() const noexcept { return reactor_.now() + progress_; }
+  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
-  core::Reactor& reactor_;
+  Stream& stream_;
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;
+  Duration progress_;
+  Result<void> result_;
+};
+
+class [[nodiscard]] Stream::End : public Operation<Stream::End> {
+ public:
+  End(Stream& stream, Duration progress)
+      : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
+        stream_(stream),
+        progress_(progress) {}
+
+  bool attempt() noexcept;
+  void time_out() noexcept { result_ = fail(Errc::timed_out); }
+  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
+  Result<void> await_resume() const noexcept { return result_; }
+
+ private:
+  Stream& stream_;
   Duration progress_;
   Result<void> result_;
 };
@@ -235,6 +293,7 @@ inline Stream::Write Stream::write(std::span<iovec> parts, Duration progress) { 
 inline Stream::SendFile Stream::send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress) {
   return {*this, file, offset, size, progress};
 }
+inline Stream::End Stream::end(Duration progress) { return {*this, progress}; }
 inline Stream::Wait Stream::readable(Instant deadline) { return {*this, Wait::Direction::read, deadline}; }
 inline Stream::Wait Stream::writable(Instant deadline) { return {*this, Wait::Direction::write, deadline}; }
 

@@ -53,7 +53,7 @@ def test_the_film_example_is_good(tmp_path, films_sqlite, films_postgres):
     ('[server]\nidle_timeout = "10 parsecs"\n', '"10 parsecs"', "idle_timeout"),
     ('[server]\nheader_limit = 12\n', "12", "header_limit"),
     ('[server]\nlisten = ["nowhere"]\n', '"nowhere"', "listen"),
-    ('[server.tls]\ncert = "a"\n', "tls", "tls"),
+    ('[policy.auth]\ntype = "jwt"\n', "policy", "policy"),
     (ENDPOINT.replace("sqlite:small.db", "mysql://x"), '"mysql://x"', "url"),
     (ENDPOINT + 'database = "other"\n', '"other"', "other"),
     (ENDPOINT + ENDPOINT.split("\n\n")[1], None, "/numbers"),

@@ -14,6 +14,7 @@
 #include "core/simulated_reactor.h"
 #include "http/server.h"
 #include "net/stream.h"
+#include "net/tls/test_certificates.h"
 #include "simulation.h"
 
 namespace sluice::sim {
@@ -367,16 +368,34 @@ struct Tally {
   std::map<int, std::uint64_t> statuses;
 };
 
+// What both ends of every simulated TLS connection are made from.
+struct Credentials {
+  std::shared_ptr<const net::tls::ServerContext> server;
+  std::shared_ptr<const net::tls::ClientContext> client;
+};
+const Credentials& credentials() {
+  static const Credentials made = [] {
+    const net::tls::testing::Authority authority;
+    return Credentials{*net::tls::ServerContext::make({.certificates = {authority.issue("sim", {.names = {"sim"}})}}),
+                       *net::tls::ClientContext::make({.ca_file = authority.file()})};
+  }();
+  return made;
+}
+
 class World {
  public:
-  World(std::uint64_t seed, const core::Faults& faults, bool lossy, const http::ServerOptions& options = {})
+  enum class Security : bool { none, tls };
+  World(std::uint64_t seed, const core::Faults& faults, bool lossy, const http::ServerOptions& options = {},
+        Security security = Security::none)
       : reactor(seed, faults),
         handler(reactor),
         server(reactor, handler, options),
         options_(options),
         lossy_(lossy),
+        tls_(security == Security::tls),
         random_(seed) {
-    address_ = *server.listen(*core::Address::parse("127.0.0.1:0"));
+    if (tls_) server.set_tls(credentials().server, net::tls::TicketKeys::make());
+    address_ = *server.listen(*core::Address::parse("127.0.0.1:0"), tls_);
   }
 
   // Sessions begin at random instants of `time`.
@@ -409,6 +428,7 @@ class World {
   core::SimulatedReactor reactor;
   PatternHandler handler;
   http::Server server;
+  net::tls::CoreState client_tls;
   core::TaskGroup clients;
   Tally tally;
   bool draining = false;  // the server may end any connection after an answer, and refuse new ones
@@ -441,6 +461,15 @@ class World {
         ++tally.unconnected;
         if (!lossy_ && !draining) complain("connect", connected.error().text());
         continue;
+      }
+      // Some of the rude ones don't even shake hands.
+      if (tls_ && !(rude && random.chance(0.3))) {
+        const auto done = co_await stream.connect_tls(credentials().client, "sim", client_tls, reactor.now() + 30s);
+        if (!done) {
+          ++tally.unconnected;
+          if (!draining && !excused(stream)) complain("handshake", stream.tls()->failure_text() + done.error().text());
+          continue;
+        }
       }
       if (rude) {
         ++tally.rude;
@@ -544,7 +573,7 @@ class World {
       }
     }
     if (!co_await write(stream, bytes, random)) co_return;
-    if (half_close) reactor.shutdown_write(stream.handle());
+    if (half_close) (void)co_await stream.end(600s);
   }
 
   // A correct client: everything that it asks is answered in order, or its connection is closed.
@@ -624,11 +653,14 @@ class World {
       complain(who, "status " + std::to_string(answer.status) + ": " + answer.body);
       return false;
     }
-    if (exchange.breaks() && !exchange.http10) complain(who, "ended as if it were whole");
+    // Over TLS even the end of the connection says whether it is one.
+    if (exchange.breaks() && (!exchange.http10 || tls_)) complain(who, "ended as if it were whole");
     const auto id = answer.fields.find("x-id");
     if (id == answer.fields.end() || id->second != std::to_string(exchange.id)) complain(who, "another one's answer");
     // To an HTTP/1.0 client a connection that was cut by the network in an orderly way looks like the end of the body.
-    if (answer.body != right && !(exchange.breaks() && right.starts_with(answer.body))) complain(who, "wrong bytes");
+    if (answer.body != right && (tls_ || !(exchange.breaks() && right.starts_with(answer.body)))) {
+      complain(who, "wrong bytes");
+    }
     const auto trailer = answer.fields.find("x-count");
     if (trailer != answer.fields.end() && trailer->second != std::to_string(exchange.size)) complain(who, "trailer");
     ++tally.answered;
@@ -735,6 +767,7 @@ class World {
  private:
   http::ServerOptions options_;
   bool lossy_;  // a connect may fail
+  bool tls_;
   Random random_;
   core::Address address_;
   std::uint64_t last_id_ = 0;
@@ -758,6 +791,7 @@ core::Faults storm() {
 }
 
 constexpr int sessions = sanitized ? 1000 : 4000;
+constexpr int tls_sessions = sessions / 4;
 
 void print(const char* name, const World& world) {
   const Tally& tally = world.tally;
@@ -791,6 +825,47 @@ TEST(HttpSoak, InAStormEveryRequestIsAnsweredOrItsConnectionClosed) {
   EXPECT_GT(world.reactor.counters().resets, 0u);
   EXPECT_GT(world.reactor.counters().vanished, 0u);
   EXPECT_GT(world.reactor.counters().accept_errors, 0u);
+}
+
+TEST(HttpSoak, OverTlsEveryRequestIsAnsweredInCalmWeather) {
+  World world(seed() + 4, calm(), false, {}, World::Security::tls);
+  world.populate(tls_sessions, 1h, 0.2);
+  ASSERT_TRUE(world.run());
+  world.expect_nothing_left();
+  print("calm, TLS", world);
+  EXPECT_GT(world.tally.answered, static_cast<std::uint64_t>(tls_sessions) * 5);
+  EXPECT_GT(world.tally.told_off, static_cast<std::uint64_t>(tls_sessions) / 20);
+  EXPECT_GT(world.server.counters().tls.handshakes, static_cast<std::uint64_t>(tls_sessions));
+  EXPECT_GT(world.server.counters().tls.plain_http, 0u);
+  EXPECT_GT(world.server.counters().tls.failed, 0u);
+}
+
+TEST(HttpSoak, OverTlsAStormDoesNotTurnACutIntoAnEnd) {
+  World world(seed() + 5, storm(), true, {}, World::Security::tls);
+  world.populate(tls_sessions, 1h, 0.2);
+  ASSERT_TRUE(world.run());
+  world.expect_nothing_left();
+  print("storm, TLS", world);
+  EXPECT_GT(world.tally.answered, world.tally.asked / 10);
+  EXPECT_GT(world.tally.closed, 0u);
+}
+
+TEST(HttpSoak, OverTlsADrainEndsEveryConnectionAfterItsAnswer) {
+  for (std::uint64_t round = 0; round < (sanitized ? 2 : 10); ++round) {
+    World world(seed() + 300 + round, calm(), false, {}, World::Security::tls);
+    world.populate(100, 5s, 0.1);
+    const Instant end = world.reactor.now() + 2s;
+    while (world.reactor.now() < end) world.reactor.turn(end);
+    EXPECT_GT(world.server.counters().open, 0u);
+    world.draining = true;
+    world.server.drain();
+    const Instant latest = world.reactor.now() + 120s;
+    while (!world.server.drained() && world.reactor.now() < latest) world.reactor.turn(latest);
+    EXPECT_TRUE(world.server.drained());
+    ASSERT_TRUE(world.run());
+    EXPECT_EQ(world.reactor.open_handles(), 0u);
+    EXPECT_TRUE(world.handler.nothing_lent());
+  }
 }
 
 // Between two requests it is the idle time that counts, however the bytes of the first one came to lie.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/config/text.h"
+#include "app/listen.h"
 #include "core/address.h"
 #include "http/router.h"
 #include "sql/parameters.h"
@@ -20,15 +21,17 @@ class Checker {
       : options_(options), source_(source), errors_(errors) {}
 
   void run() {
-    for (const auto& listen : options_.server.listen) check_listen(listen);
-    if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen);
+    for (const auto& listen : options_.server.listen) check_listen(listen, Listen::parse(listen.value).address);
+    check_tls(options_.server);
+    if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
     check_field_value(options_.server.server_header);
     check_limits(options_.server);
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
-    if (options_.endpoints.empty() && options_.files.empty() && errors_.empty()) {
-      complain({}, "there is nothing to serve", "add an [[endpoint]] or [[files]]");
+    for (auto& websocket : options_.websockets) check_websocket(websocket);
+    if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
   }
 
@@ -37,8 +40,8 @@ class Checker {
     errors_.push_back({position, std::move(message), std::move(hint)});
   }
 
-  void check_listen(const Located<std::string>& listen) {
-    auto address = core::Address::parse(listen.value);
+  void check_listen(const Located<std::string>& listen, std::string_view written) {
+    auto address = core::Address::parse(written);
     if (!address) {
       complain(listen.position, "this is not an address to listen on",
                "write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"");
@@ -49,6 +52,36 @@ class Checker {
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
     if (fresh && !addresses_.emplace(text, listen.position).second) {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
+    }
+  }
+
+  void check_tls(const ServerOptions& server) {
+    int secure = 0;
+    int plain = 0;
+    for (const auto& listen : server.listen) {
+      const Listen parsed = Listen::parse(listen.value);
+      ++(parsed.secure(server.tls.has_value()) ? secure : plain);
+      if (parsed.scheme == Listen::Scheme::https && !server.tls) {
+        complain(listen.position, "there is no certificate for this address", "add [server.tls]");
+      }
+    }
+    if (!server.tls) return;
+    const TlsOptions& tls = *server.tls;
+    if (secure == 0) complain(tls.position, "no address of \"listen\" speaks TLS", "write \"https://...\" for one");
+    if (tls.redirect.value && plain == 0) {
+      complain(tls.redirect.position, "there is no address without TLS to redirect from",
+               "add one to \"listen\", such as \"http://*:80\"");
+    }
+    if (tls.redirect_port.position.line != 0 && !tls.redirect.value) {
+      complain(tls.redirect_port.position, "\"redirect_port\" is for \"redirect = true\"");
+    }
+    const bool asks = tls.client_auth.value != ClientAuth::off;
+    if (asks && tls.client_ca.value.empty()) {
+      complain(tls.client_auth.position, "certificates of clients cannot be verified without \"client_ca\"");
+    }
+    if (!asks && !tls.client_ca.value.empty()) {
+      complain(tls.client_ca.position, "\"client_ca\" is used only with \"client_auth\"",
+               "add client_auth = \"require\"");
     }
   }
 
@@ -116,6 +149,17 @@ class Checker {
       }
     }
     for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+  }
+
+  void check_websocket(const http::ws::WebSocketOptions& websocket) {
+    if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
+      complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
+    }
+    const auto pattern = parse_path(websocket.path);
+    if (!pattern) return;
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
+      complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
   }
 
   // Nothing where it was complained about.

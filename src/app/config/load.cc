@@ -13,6 +13,7 @@
 
 #include "app/config/check.h"
 #include "app/config/reader.h"
+#include "app/listen.h"
 #include "core/address.h"
 
 namespace sluice::app::config {
@@ -49,16 +50,27 @@ void resolve_database(std::string& url, const std::filesystem::path& folder) {
 void resolve_listen(Located<std::string>& listen, const std::filesystem::path& folder,
                     std::vector<Diagnostic>& errors) {
   constexpr std::string_view scheme = "unix:";
-  if (!listen.value.starts_with(scheme) || listen.value.size() == scheme.size()) return;
-  listen.value = std::string(scheme) + from_folder(folder, std::string_view(listen.value).substr(scheme.size()));
-  if (core::Address::parse(listen.value)) return;
-  errors.push_back({listen.position, "the path of a unix socket has at most 107 bytes",
-                    fmt::format("it would be {}", listen.value.substr(scheme.size()))});
+  const std::string_view written = Listen::parse(listen.value).address;
+  if (!written.starts_with(scheme) || written.size() == scheme.size()) return;
+  const std::string path = from_folder(folder, written.substr(scheme.size()));
+  const std::string address = std::string(scheme) + path;
+  listen.value.replace(listen.value.size() - written.size(), written.size(), address);
+  if (core::Address::parse(address)) return;
+  errors.push_back(
+      {listen.position, "the path of a unix socket has at most 107 bytes", fmt::format("it would be {}", path)});
 }
 
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
+  if (options.server.tls) {
+    TlsOptions& tls = *options.server.tls;
+    std::vector<std::string*> paths = {&tls.cert.value, &tls.key.value, &tls.client_ca.value};
+    for (CertificateOptions& one : tls.certificates) paths.insert(paths.end(), {&one.cert.value, &one.key.value});
+    for (std::string* path : paths) {
+      if (!path->empty()) *path = from_folder(folder, *path);
+    }
+  }
   for (auto& database : options.databases) {
     if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
   }

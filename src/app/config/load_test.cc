@@ -180,10 +180,10 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
 }
 
 TEST(Errors, WhatIsPlannedSaysSo) {
-  EXPECT_EQ(errors_of("[server.tls]\ncert = \"a\"\n" + serves),
-            "a.toml:1:9: error: server.tls is not supported yet\n"
-            "  1 | [server.tls]\n"
-            "    |         ^\n");
+  EXPECT_EQ(errors_of("[policy.auth]\ntype = \"jwt\"\n" + serves),
+            "a.toml:1:2: error: policy is not supported yet\n"
+            "  1 | [policy.auth]\n"
+            "    |  ^\n");
   EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n[policy.auth]\n"),
             "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n"
             "10:2 policy is not supported yet\n");
@@ -320,7 +320,7 @@ TEST(Errors, MissingKeys) {
 }
 
 TEST(Errors, NothingToServe) {
-  EXPECT_EQ(errors_of(""), "a.toml: error: there is nothing to serve\n  = add an [[endpoint]] or [[files]]\n");
+  EXPECT_EQ(errors_of(""), "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[files]] or [[websocket]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
@@ -386,6 +386,58 @@ TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
   EXPECT_EQ(both("/docs/{name}", "/docs"), "");
 }
 
+TEST(Load, WebSockets) {
+  const Options options = options_of(R"(
+[[websocket]]
+path = "/a"
+handler = "echo"
+[[websocket]]
+path = "/b/{room}"
+handler = "echo"
+max_message = "2MiB"
+max_frame = "64KiB"
+origins = ["https://example.com", "*", "null"]
+protocols = ["chat.v2"]
+compression = "connection"
+window_bits = 10
+ping_interval = "1m"
+pong_timeout = "2s"
+close_timeout = "3s"
+write_timeout = "4s"
+)");
+  ASSERT_EQ(options.websockets.size(), 2u);
+  EXPECT_EQ(options.websockets[0].compression, http::ws::Compression::off);
+  EXPECT_TRUE(options.websockets[0].origins.empty());
+  const auto& second = options.websockets[1];
+  EXPECT_EQ(second.max_message, 2u << 20);
+  EXPECT_EQ(second.max_frame->value, 64u << 10);
+  EXPECT_EQ(second.origins.size(), 3u);
+  EXPECT_EQ(second.compression, http::ws::Compression::connection);
+  EXPECT_EQ(second.window_bits, 10);
+  EXPECT_EQ(second.ping_interval, 1min);
+}
+
+TEST(Errors, WebSockets) {
+  const auto websocket = [](const std::string& keys) {
+    return messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n" + keys);
+  };
+  EXPECT_EQ(websocket(""), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\n"), "");
+  EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"ech\"\n"), "");
+  EXPECT_EQ(websocket("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n"),
+            "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
+  EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
+            "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
+  for (const char* origin : {"example.com", "https://", "https://a/", "https://a?b", "", "://a"}) {
+    EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
+  }
+  for (const char* protocol : {"", "a b", "a,b", "\u00e4"}) {
+    EXPECT_NE(websocket("protocols = [\"" + std::string(protocol) + "\"]\n"), "") << protocol;
+  }
+  EXPECT_NE(websocket("window_bits = 8\n"), "");
+  EXPECT_NE(websocket("window_bits = 16\n"), "");
+}
+
 TEST(Errors, PathsThatMatchTheSame) {
   auto two = [](const std::string& first, const std::string& second) {
     return messages_of("[[endpoint]]\npath = \"" + first + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + second +
@@ -417,6 +469,36 @@ TEST(Errors, Listen) {
   EXPECT_EQ(messages_of("[admin]\nlisten = \"127.0.0.1:8080\"\n" + serves),
             "2:10 127.0.0.1:8080 is already listened on | it is the default of another key\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
+}
+
+TEST(Errors, Tls) {
+  auto server = [](const std::string& listen, const std::string& tls) {
+    return messages_of("[server]\nlisten = [" + listen + "]\n" + tls + serves);
+  };
+  const std::string tls = "[server.tls]\ncert = \"a\"\nkey = \"b\"\n";
+  EXPECT_EQ(server("\"*:1\"", tls), "");
+  EXPECT_EQ(server("\"https://*:1\", \"http://*:2\", \"http://unix:/a\"", tls + "redirect = true\nredirect_port = 443\n"),
+            "");
+  EXPECT_EQ(server("\"http://*:1\"", ""), "");
+  EXPECT_EQ(server("\"https://*:1\"", ""), "2:11 there is no certificate for this address | add [server.tls]\n");
+  EXPECT_EQ(server("\"http://*:1\"", tls),
+            "3:1 no address of \"listen\" speaks TLS | write \"https://...\" for one\n");
+  EXPECT_EQ(server("\"http://*:1\", \"https://*:1\"", tls),
+            "2:25 [::]:1 is already listened on | it is in line 2 already\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "redirect = true\n"),
+            "6:12 there is no address without TLS to redirect from | add one to \"listen\", such as "
+            "\"http://*:80\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "redirect_port = 443\n"), "6:17 \"redirect_port\" is for \"redirect = true\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_auth = \"require\"\n"),
+            "6:15 certificates of clients cannot be verified without \"client_ca\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_ca = \"c\"\n"),
+            "6:13 \"client_ca\" is used only with \"client_auth\" | add client_auth = \"require\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "client_ca = \"c\"\nclient_auth = \"optional\"\n"), "");
+  EXPECT_EQ(server("\"*:1\"", "[server.tls]\n"),
+            "3:1 [server.tls] needs the key \"cert\"\n3:1 [server.tls] needs the key \"key\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "[[server.tls.certificate]]\ncert = \"a\"\n"),
+            "6:1 [[server.tls.certificate]] needs the key \"key\"\n");
+  EXPECT_EQ(server("\"*:1\"", tls + "min_version = \"1.1\"\n").substr(0, 5), "6:15 ");
 }
 
 TEST(Errors, Parameters) {
@@ -504,7 +586,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "  6 | foo = 1\n"
             "    | ^\n"
             "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, connections, grace, access_log, server_header\n");
+            "write_timeout, connections, grace, access_log, server_header, tls\n");
 }
 
 class Files : public testing::Test {
@@ -538,6 +620,23 @@ TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
   EXPECT_EQ(config->options.databases[1].value.url.value, "sqlite:/b.db");
   EXPECT_EQ(config->options.databases[2].value.url.value, "sqlite::memory:");
   EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
+}
+
+TEST_F(Files, PathsOfCertificatesToo) {
+  const auto config = load(write("[server]\nlisten = [\"https://unix:a.sock\"]\n"
+                                 "[server.tls]\ncert = \"a.pem\"\nkey = \"/a.key\"\n"
+                                 "client_ca = \"ca.pem\"\nclient_auth = \"require\"\n"
+                                 "[[server.tls.certificate]]\ncert = \"b.pem\"\nkey = \"b/b.key\"\n"
+                                 "[[files]]\npath = \"/\"\nroot = \"public\"\n"),
+                           environment);
+  ASSERT_TRUE(config) << config.error().text();
+  const ServerOptions& server = config->options.server;
+  EXPECT_EQ(server.listen[0].value, "https://unix:" + (folder_ / "a.sock").string());
+  EXPECT_EQ(server.tls->cert.value, folder_ / "a.pem");
+  EXPECT_EQ(server.tls->key.value, "/a.key");
+  EXPECT_EQ(server.tls->client_ca.value, folder_ / "ca.pem");
+  EXPECT_EQ(server.tls->certificates[0].cert.value, folder_ / "b.pem");
+  EXPECT_EQ(server.tls->certificates[0].key.value, folder_ / "b/b.key");
 }
 
 TEST_F(Files, FoldersMustExist) {

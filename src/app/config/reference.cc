@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -143,6 +144,10 @@ class Describer {
   template <Declared T>
   void describe_field(std::string_view name, const T&, std::string_view meaning, const Rules&) {
     section_.below.push_back(describe<T>(below(name), fmt::format("[{}]", below(name)), meaning));
+  }
+  template <Declared T>
+  void describe_field(std::string_view name, const std::optional<T>&, std::string_view meaning, const Rules& rules) {
+    describe_field(name, T{}, meaning, rules);
   }
   template <Declared T>
   void describe_field(std::string_view name, const std::vector<T>&, std::string_view meaning, const Rules&) {

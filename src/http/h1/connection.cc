@@ -128,7 +128,8 @@ class Connection::WhilePresent : Presence {
 // Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
 class Connection::Active {
  public:
-  Active(Server& server, Method method) : count_(server.counters_.active[static_cast<std::size_t>(method)]) {
+  Active(Server& server, Method method, bool secure)
+      : count_(server.counters_.active[secure ? 1 : 0][static_cast<std::size_t>(method)]) {
     ++count_;
   }
   Active(const Active&) = delete;
@@ -227,23 +228,32 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
-  if (idle_ != nullptr) idle_->cancel();
+  if (idle_ != nullptr) return idle_->cancel();
+  if (upgrade_ != nullptr) return upgrade_->drain();
+  stream_.give_up_handshake();
 }
 
 core::Task<void> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  Duration patience = overloaded_ ? overloaded_patience : options.header_timeout;
+  if (tls_context_ && !co_await shake_hands()) co_return;
+  idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   bool goes_on = true;
   while (goes_on) {
     if (!work_) {
       // Idle: the connection owns nothing but itself.
-      net::Stream::Wait wait = stream_.readable(reactor.now() + patience);
-      idle_ = &wait;
-      const auto waited = co_await wait;
-      idle_ = nullptr;
+      Result<void> waited;
+      if (!server_.draining_) {
+        net::Stream::Wait wait = stream_.readable(idle_until_);
+        idle_ = &wait;
+        waited = co_await wait;
+        idle_ = nullptr;
+      }
       const bool silent = !waited && waited.error().code == Errc::timed_out;
-      if (silent && !overloaded_) co_return;
+      if (silent && !overloaded_) {
+        stream_.say_goodbye();
+        co_return;
+      }
       work_ = server_.take_workspace();
       if (silent) {
         co_await refuse(503, "The server has as many connections as it may.");
@@ -253,7 +263,8 @@ core::Task<void> Connection::run() {
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {
         stream_.handle().may_read = true;
-        deadline_ = reactor.now();
+        // Who has only just shaken hands may still be sending it.
+        if (!waited) deadline_ = reactor.now();
       }
     }
 
@@ -265,7 +276,11 @@ core::Task<void> Connection::run() {
         if (!work_->input.empty()) {
           (void)co_await reading;
         } else {
-          if (server_.draining_) co_return;
+          if (server_.draining_) {
+            // The answer before may still fill the socket.
+            if (secure()) (void)co_await stream_.end(options.write_timeout);
+            co_return;
+          }
           work_->parser.reset();
           server_.give_back(std::move(work_));
           continue;
@@ -278,6 +293,8 @@ core::Task<void> Connection::run() {
         co_await refuse(408, "The request's header did not arrive in time.");
       } else if (!work_->input.empty() && got) {
         co_await refuse(400, "The connection ended within the request's header.");
+      } else if (got && secure()) {
+        (void)co_await stream_.end(options.write_timeout);
       }
       co_return;
     }
@@ -297,18 +314,26 @@ core::Task<void> Connection::run() {
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
+        if (response.upgrade) [[unlikely]] {
+          change_protocol(std::move(response), parsed.head_size);
+          co_return;
+        }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
-          const Active active(server_, request.method);
+          const Active active(server_, request.method, request.secure);
           if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
         }
       } else {
-        const Active active(server_, request.method);
+        const Active active(server_, request.method, request.secure);
         // Answers of requests that came before this one have waited long enough.
         if (!work_->output.empty() && !co_await flush()) co_return;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
           report(&request, 499, 0, true);
+          co_return;
+        }
+        if (response->upgrade) {
+          change_protocol(std::move(*response), parsed.head_size);
           co_return;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
@@ -323,18 +348,43 @@ core::Task<void> Connection::run() {
     }
     work_->parser.reset();
     deadline_ = reactor.now() + options.header_timeout;
-    patience = options.idle_timeout;
+    idle_until_ = reactor.now() + options.idle_timeout;
     if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
   }
   if (!work_->output.empty() && !co_await flush()) co_return;
   co_await linger();
 }
 
+core::Task<bool> Connection::shake_hands() {
+  Server::Counters::Tls& counters = server_.counters_.tls;
+  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
+  if (done) {
+    ++counters.handshakes;
+    if (stream_.tls()->resumed()) ++counters.resumed;
+    co_return true;
+  }
+  if (done.error().code == Errc::timed_out) {
+    ++counters.timed_out;
+  } else if (!stream_.tls()->has_received()) {
+    // Somebody has knocked and left, or was sent away.
+  } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
+    ++counters.plain_http;
+    stream_.drop_tls();
+    work_ = server_.take_workspace();
+    co_await refuse(400, "This port takes HTTPS only, and the request came without TLS.");
+  } else {
+    ++counters.failed;
+  }
+  co_return false;
+}
+
 Request& Connection::present_request() {
   Request& request = work_->parser.request();
   request.body = nullptr;
   request.peer = peer_;
-  request.secure = false;
+  request.secure = secure();
+  request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   request.extension = {};
   request.route = 0;
   return request;
@@ -361,7 +411,7 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields()});
+                                  .common = server_.common_fields(secure())});
   return framing;
 }
 
@@ -416,12 +466,23 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   co_return written ? Sent::yes : Sent::no;
 }
 
+// To an HTTP/1.0 client the end of the connection is the end of the body: cut in the middle, by whatever, it must see a
+// reset instead.
+struct Connection::Cut {
+  net::Stream& stream;
+  bool is_cut;
+  ~Cut() {
+    if (is_cut) stream.reactor().reset_on_close(stream.handle());
+  }
+};
+
 core::Task<Connection::Sent> Connection::send_stream(Response response, bool keep) {
   const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
   // To an HTTP/1.0 client the body ends with the connection, so that one closes.
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
+  Cut cut{stream_, !chunked};
   std::uint64_t sent = 0;
   for (;;) {
     const std::size_t complete = output.size();
@@ -439,9 +500,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
       // answers among it, it still gets.
       output.truncate(complete);
-      (void)co_await flush();
-      if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
+      const bool flushed = (co_await flush()).has_value();
       report(&request, response.status, sent, true);
+      // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
+      if (flushed && chunked && secure()) co_await linger(Goodbye::no);
       co_return Sent::no;
     }
     sent += output.size() - before;
@@ -455,10 +517,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     }
     if (done) break;
   }
-  report(&request, response.status, sent, false);
+  if (!chunked) cut.is_cut = !co_await flush();
+  report(&request, response.status, sent, cut.is_cut);
   if (!chunked) {
-    co_await flush();
-    co_await linger();
+    if (!cut.is_cut) co_await linger();
     co_return Sent::no;
   }
   co_return Sent::yes;
@@ -474,7 +536,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
-  const Active active(server_, work_->parser.method());
+  const Active active(server_, work_->parser.method(), secure());
   RequestBody body(*this, framing, work_->parser.expects_continue());
   Request& request = work_->parser.request();
   request.body = &body;
@@ -524,6 +586,83 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   co_return Sent::yes;
 }
 
+// The connection as its bytes, for whoever has been handed it. What came behind the request's head is read first.
+class Connection::Tunnel final : public Duplex {
+ public:
+  Tunnel(net::Stream& stream, Buffer received) : stream_(stream), received_(std::move(received)) {}
+
+  core::Reactor& reactor() override { return stream_.reactor(); }
+
+  std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) override {
+    if (!received_.empty()) [[unlikely]] {
+      const std::size_t size = std::min(most, received_.size());
+      into.append(received_.view().substr(0, size));
+      received_.consume(size);
+      if (received_.empty()) received_.release();
+      return size;
+    }
+    net::Stream::Read reading = stream_.read(into, most, never);
+    if (!reading.attempt()) return std::nullopt;
+    return reading.await_resume();
+  }
+
+  core::Task<Result<void>> readable(Instant deadline) override {
+    if (!received_.empty()) co_return Result<void>{};
+    net::Stream::Wait wait = stream_.readable(deadline);
+    struct Place {
+      Tunnel& tunnel;
+      ~Place() { tunnel.waiting_ = nullptr; }
+    } place{*this};
+    waiting_ = &wait;
+    const auto waited = co_await wait;
+    // Errc::closed is what interrupt() ends the wait with.
+    if (!waited && waited.error().code == Errc::timed_out) co_return waited;
+    co_return Result<void>{};
+  }
+
+  void interrupt() override {
+    if (waiting_ != nullptr) waiting_->cancel();
+  }
+
+  core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override {
+    co_return co_await stream_.write(parts, progress);
+  }
+
+ private:
+  net::Stream& stream_;
+  Buffer received_;
+  net::Stream::Wait* waiting_ = nullptr;
+};
+
+void Connection::change_protocol(Response response, std::size_t head_size) {
+  const Request& request = work_->parser.request();
+  SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
+  h1::append_head(work_->output, {.status = response.status,
+                                  .version = request.version,
+                                  .connection = ResponseHead::Connection::upgrade,
+                                  .date = server_.date(),
+                                  .server = server_.options_.server_name,
+                                  .fields = response.fields.items(),
+                                  .trusted = response.fields.trusted(),
+                                  .common = server_.common_fields(secure())});
+  report(&request, response.status, 0, false);
+  work_->input.consume(head_size);
+  upgrade_ = std::move(response.upgrade);
+}
+
+core::Task<void> Connection::run_upgrade() {
+  if (!co_await flush()) co_return;
+  Buffer received;
+  received.append(work_->input.view());
+  server_.give_back(std::move(work_));  // whoever goes on owns nothing of ours while it is idle
+  Tunnel tunnel(stream_, std::move(received));
+  if (server_.draining_) upgrade_->drain();
+  co_await upgrade_->run(tunnel);
+  upgrade_.reset();
+  work_ = server_.take_workspace();
+  co_await linger();
+}
+
 core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("Retry-After", "1");
@@ -534,9 +673,13 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (co_await flush()) co_await linger();
 }
 
-core::Task<void> Connection::linger() {
+core::Task<void> Connection::linger(Goodbye goodbye) {
   core::Reactor& reactor = stream_.reactor();
-  reactor.shutdown_write(stream_.handle());
+  if (goodbye == Goodbye::no) {
+    reactor.shutdown_write(stream_.handle());
+  } else if (!co_await stream_.end(server_.options_.write_timeout)) {
+    co_return;
+  }
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
   for (std::size_t dropped = 0; dropped < lingering_bytes;) {
@@ -552,6 +695,7 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,
                                 .method = work_->parser.method(),
+                                .secure = secure(),
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,

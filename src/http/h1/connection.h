@@ -36,7 +36,14 @@ class Connection : public core::SlabAllocated {
   // Every request is refused with 503: the server has as many connections as it may.
   void refuse_all() { overloaded_ = true; }
 
+  // It begins with a handshake.
+  void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
+
   core::Task<void> run();
+  // After run(): the last answer changed the protocol, and whoever goes on waits for run_upgrade(). It is a second
+  // coroutine because the frame of the first, which may be large, is not needed any more.
+  [[nodiscard]] bool upgraded() const { return upgrade_ != nullptr; }
+  core::Task<void> run_upgrade();
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
 
@@ -45,10 +52,19 @@ class Connection : public core::SlabAllocated {
   class Active;
   class RequestBody;
   class Presence;
+  class Tunnel;
   template <class T>
   class WhilePresent;
+  struct Cut;
 
   enum class Sent : bool { no, yes };
+
+  [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
+  // An idle connection keeps the frame of run(). What it rarely awaits is not inlined: the compiler would lay those
+  // frames into that one, three times its size.
+
+  // False: there is no connection.
+  [[gnu::noinline]] core::Task<bool> shake_hands();
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
@@ -56,26 +72,32 @@ class Connection : public core::SlabAllocated {
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
   core::Task<Sent> send(Response response, bool head_only, bool keep);
-  core::Task<Sent> send_stream(Response response, bool keep);
-  core::Task<Sent> answer_with_body(const Parsed& parsed);
+  [[gnu::noinline]] core::Task<Sent> send_stream(Response response, bool keep);
+  [[gnu::noinline]] core::Task<Sent> answer_with_body(const Parsed& parsed);
+  // Answers with 101; run_upgrade() goes on.
+  void change_protocol(Response response, std::size_t head_size);
   // `request`: what is refused, where its head was whole.
-  core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
+  [[gnu::noinline]] core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
-  core::Task<void> linger();
+  enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
+  [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
   Presence* presence_ = nullptr;       // while a handler or a stream is waited for
+  std::unique_ptr<Upgrade> upgrade_;   // whom it has been handed over to
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
   bool overloaded_ = false;
   Instant began_{};     // the request that is being answered
   Instant deadline_{};  // of the head that is being read
+  Instant idle_until_{};
   iovec parts_[2];
 };
 

@@ -38,6 +38,7 @@ struct StatementName {
 Connection::Connection(Pool& pool, std::size_t index)
     : pool_(pool),
       index_(index),
+      slow_(std::chrono::milliseconds(pool.options().slow_ms)),
       stream_(pool.reactor()),
       reader_(&Connection::on_readable, *this),
       writer_(&Connection::on_writable, *this),
@@ -124,7 +125,7 @@ void Connection::push(const InFlight& entry) {
 
 void Connection::begin_foremost() {
   foremost_since_ = pool_.reactor().now();
-  cancel_due_ = foremost_since_ + slow;
+  cancel_due_ = foremost_since_ + slow_;
 }
 
 Connection::InFlight Connection::pop() {
@@ -133,7 +134,7 @@ Connection::InFlight Connection::pop() {
   --flight_size_;
   begin_foremost();
   if (may_be_hit_ != 0 && may_be_hit_ != all) --may_be_hit_;
-  if (flight_size_ != 0 && foremost().query == nullptr) cancel_abandoned();
+  if (flight_size_ != 0) cancel_abandoned();
   return entry;
 }
 
@@ -207,9 +208,9 @@ void Connection::forget(Query& query) {
       entry.query = nullptr;
       if (i == 0) {
         answer_.discard = true;
-        if (pool_.reactor().now() - foremost_since_ >= slow) pool_.was_slow(entry.statement);
-        cancel_abandoned();
+        if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.statement);
       }
+      cancel_abandoned();
       return;
     }
   }
@@ -256,12 +257,24 @@ void Connection::release(Query&) {
   flush_soon();  // and the runner looks whether the server has closed meanwhile
 }
 
+// The answers of a batch come together, so it cannot be told which of its requests the server is at: one that nobody
+// waits for is enough. Who is hit in its stead is asked again, alone.
+bool Connection::foremost_is_abandoned() const {
+  for (std::size_t i = 0; i < flight_size_; ++i) {
+    const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
+    if (entry.query == nullptr && !entry.setting) return true;
+    if (entry.synced) break;
+  }
+  return false;
+}
+
+
 // A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
 // end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
 // meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
 void Connection::cancel_abandoned() {
   if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
-  if (flight_size_ == 0 || foremost().query != nullptr || foremost().setting) return;
+  if (!foremost_is_abandoned()) return;
   const Instant now = pool_.reactor().now();
   if (now < cancel_due_) {
     watch(cancel_due_);
@@ -517,7 +530,7 @@ void Connection::drop_skipped() {
 }
 
 void Connection::complete_foremost() {
-  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow);
+  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow_);
   const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
   using Kind = Described::Kind;
   const InFlight entry = pop();

@@ -53,12 +53,10 @@ class Connection {
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
-  // A foremost request that takes longer is slow: nobody else joins it, and its statement gets a connection of its own
-  // the next time.
-  static constexpr Duration slow = 20ms;
+  // Nobody joins a foremost request that is slow, and its statement gets a connection of its own the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
     return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
-           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow);
+           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
   [[nodiscard]] bool idle() const {
     return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
@@ -190,6 +188,7 @@ class Connection {
   void handle_ready(const Message& message);
   void drop_skipped();
   void end_batch();
+  [[nodiscard]] bool foremost_is_abandoned() const;
   void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
   [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);
@@ -211,6 +210,7 @@ class Connection {
 
   Pool& pool_;
   const std::size_t index_;
+  const Duration slow_;
   net::Stream stream_;
   ReadWaiter reader_;
   ReadWaiter writer_;

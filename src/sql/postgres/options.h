@@ -43,6 +43,8 @@ struct Options {
   bool read_only = true;
   // Requests in flight on one shared connection before the next one is taken.  1 ... 4096
   std::size_t pipeline = 64;
+  // A shared request that takes longer is slow: its statement has connections of its own until it is quick again.
+  std::uint32_t slow_ms = 20;
   // Shared requests of one turn that may have one Sync, and so one transaction, in common.  1 ... 64
   std::size_t batch = 1;
 

@@ -219,7 +219,7 @@ void Query::answer_overflowed() {
   ++pool_.counters().overflows;
   pool_.was_large(*statement_, true);
   use_ = Use::exclusive;
-  stage_ = Stage::fresh;
+  start_over();
   wake();
 }
 
@@ -312,7 +312,8 @@ bool Query::scan(bool first) {
     timed_out_ = false;
     bytes_ += piece_.bytes;
     rows_ += piece_.rows;
-    if (piece_.finished && piece_.rows == 0) {
+    // An error behind rows that nobody has seen yet is the answer.
+    if (piece_.finished && (first || piece_.rows == 0)) {
       if (piece_.stale && first && again_after_stale()) return true;
       if (piece_.error || piece_.unusable) {
         fail_by_piece();
@@ -350,7 +351,7 @@ Result<Block> Query::take_piece() {
   const Block block{piece_.columns, piece_.fields, piece_.rows, piece_.finished};
   if (piece_.finished) {
     if (statement_->id != unnamed_statement) {
-      const bool quick = pool_.reactor().now() - placed_at_ < Connection::slow;
+      const bool quick = pool_.reactor().now() - placed_at_ < std::chrono::milliseconds(pool_.options().slow_ms);
       if (quick && bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
         pool_.was_small(*statement_);
       } else {

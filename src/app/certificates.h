@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/stat.h>
+
+#include "app/tls_options.h"
+#include "base/declare.h"
+#include "base/time.h"
+#include "net/tls/context.h"
+
+namespace sluice::app {
+
+// What is wrong with the files of [server.tls], and which of its keys names the culprit.
+struct CertificateProblem {
+  Position position;
+  std::string text;
+};
+
+// Reads the files. `warnings`: where not null, what works and may still be a mistake.
+[[nodiscard]] std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
+    const TlsOptions& options, std::vector<std::string>* warnings = nullptr);
+
+// The certificates and ticket keys that a running server uses, and their successors. It belongs to the thread that
+// tends it, and only reads files: whoever asks hands the results to the cores.
+class Certificates {
+ public:
+  static constexpr Duration look_every = 5s;  // how often tend() should be called
+
+  // `context`: what make_tls_context() has made of the same options just before.
+  Certificates(const TlsOptions& options, std::shared_ptr<const net::tls::ServerContext> context);
+
+  [[nodiscard]] const std::shared_ptr<const net::tls::ServerContext>& context() const { return context_; }
+  [[nodiscard]] const std::shared_ptr<const net::tls::TicketKeys>& tickets() const { return tickets_; }
+
+  // Reads the files again. False: something is wrong with them, which is logged, and all stays as it was.
+  bool reload();
+  // Once in a while: changes the ticket keys when it is time, and reads the files again when they have changed and then
+  // stood still from one call to the next, so that nobody meets a certificate whose key is still being written. True:
+  // there is something new.
+  bool tend(Instant now);
+
+ private:
+  struct Stamp {
+    std::uint64_t device = 0;
+    std::uint64_t file = 0;
+    std::int64_t size = -1;  // -1: it is not there
+    std::int64_t changed_ns = 0;
+    friend bool operator==(const Stamp&, const Stamp&) = default;
+  };
+  [[nodiscard]] std::vector<Stamp> look() const;
+
+  const TlsOptions options_;
+  std::shared_ptr<const net::tls::ServerContext> context_;
+  std::shared_ptr<const net::tls::TicketKeys> tickets_;
+  std::vector<Stamp> read_;  // the files as they were when they were read last, with whatever success
+  std::vector<Stamp> seen_;  // and at the last look
+  Instant rotate_at_{};      // 0: the first tend() says what time it is
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,251 @@
+#include "http/compress/compression.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "http/accept.h"
+
+namespace sluice::http::compress {
+namespace {
+
+constexpr std::size_t none = FieldList::capacity;
+
+// Bytes of our own that replace bytes which the response's fields may refer to.
+struct Replaced {
+  Body original;
+  Buffer bytes;
+};
+
+bool is_strong(std::string_view tag) { return tag.size() >= 2 && tag.front() == '"' && tag.back() == '"'; }
+
+// If-None-Match names the tag in its weak form.
+bool names_weak_form(const Request& request, std::string_view tag) {
+  for (const Field& field : request.fields) {
+    if (field.name.size() != 13 || !same_name(field.name, "if-none-match")) continue;
+    for (auto at = field.value.find(tag); at != std::string_view::npos; at = field.value.find(tag, at + 1)) {
+      if (at >= 2 && field.value.substr(at - 2, 2) == "W/") return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// What the response's fields say.
+struct Compression::Findings {
+  std::string_view type;
+  std::string_view tag;
+  std::size_t tag_index = none;
+  std::size_t vary_index = none;
+  std::size_t accept_ranges_index = none;
+  bool varies = false;  // says so already
+  bool is_part = false;
+  bool forbidden = false;
+
+  explicit Findings(const Response& response) {
+    is_part = response.status == 206;
+    const auto fields = response.fields.items();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const auto [name, value] = fields[i];
+      switch (name.size()) {
+        case 4:
+          if (same_name(name, "etag")) {
+            tag = value;
+            tag_index = i;
+          } else if (same_name(name, "vary")) {
+            if (vary_index == none) vary_index = i;
+            varies = varies || lists_token(value, "accept-encoding") || lists_token(value, "*");
+          }
+          break;
+        case 6:
+          forbidden = forbidden || same_name(name, "digest");
+          break;
+        case 10:
+          forbidden = forbidden || same_name(name, "set-cookie");
+          break;
+        case 11:
+          forbidden = forbidden || same_name(name, "content-md5") || same_name(name, "repr-digest");
+          break;
+        case 12:
+          if (same_name(name, "content-type")) type = value;
+          break;
+        case 13:
+          if (same_name(name, "cache-control")) forbidden = forbidden || lists_token(value, "no-transform");
+          if (same_name(name, "content-range")) is_part = true;
+          if (same_name(name, "accept-ranges")) accept_ranges_index = i;
+          break;
+        case 14:
+          forbidden = forbidden || same_name(name, "content-digest");
+          break;
+        case 16:
+          forbidden = forbidden || same_name(name, "content-encoding");
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  void add_vary(Response& response) const {
+    if (varies) return;
+    if (vary_index == none) return response.fields.add_trusted("Vary", "Accept-Encoding");
+    const std::string_view before = response.fields.items()[vary_index].value;
+    if (before == "Accept") return response.fields.set(vary_index, "Accept, Accept-Encoding");
+    response.fields.set_owned(vary_index, std::string(before) + (before.empty() ? "" : ", ") + "Accept-Encoding");
+  }
+};
+
+Compression::Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox)
+    : inner_(inner),
+      options_(options),
+      types_(options.types),
+      encoders_(options),
+      turnstile_(reactor, mailbox),
+      cache_(options.cache.bytes) {}
+
+core::Async<Response> Compression::handle(Request& request) {
+  core::Async<Response> answering = inner_.handle(request);
+  if (!answering.ready()) return wait(request, std::move(answering));
+  apply(request, answering.get());
+  return answering;
+}
+
+core::Task<Response> Compression::wait(Request& request, core::Async<Response> answering) {
+  Response response = co_await std::move(answering);
+  apply(request, response);
+  co_return response;
+}
+
+void Compression::apply(const Request& request, Response& response) {
+  const int status = response.status;
+  if (status < 200 || status == 204 || status == 205 || request.method == Method::connect) return;
+  const Findings found(response);
+  // Room for what is added here.
+  if (found.forbidden || response.fields.items().size() + 2 > FieldList::capacity) return;
+
+  if (status == 304) {
+    // It says what 200 would have said (RFC 9110, 15.4.5), or a cache takes it for another representation's.
+    if (!found.type.empty() && !types_.matches(found.type)) return;
+    if (is_strong(found.tag) && names_weak_form(request, found.tag) &&
+        choose(parse_accept_encoding(request.fields), options_.codings)) {
+      response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
+    }
+    return found.add_vary(response);
+  }
+  if (found.is_part) {
+    if (status == 206 && (types_.matches(found.type) || found.type.starts_with("multipart/"))) found.add_vary(response);
+    return;
+  }
+  if (!types_.matches(found.type)) return;
+  const std::optional<std::uint64_t> size = size_of(response.body);
+  if (size == 0) return;
+  const Acceptance acceptance = parse_accept_encoding(request.fields);
+  if (size && *size < options_.minimum.bytes && !acceptance.identity_refused) return;
+  found.add_vary(response);
+  const std::optional<Coding> coding = choose(acceptance, options_.codings);
+  if (!coding) return;
+
+  if (request.method == Method::head) {
+    name_coding(response, found, *coding, {});
+    response.body = std::make_unique<UnsentBody>(std::move(response.body));
+    return;
+  }
+
+  std::optional<Cache::Source> source;
+  if (options_.cache.bytes != 0 && is_strong(found.tag)) {
+    if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
+      source = {shared->owner, reinterpret_cast<std::uintptr_t>(shared->bytes.data()), shared->bytes.size(), found.tag};
+    } else if (const auto* file = std::get_if<FileRange>(&response.body)) {
+      source = {file->owner, file->offset, file->size, found.tag};
+    }
+    if (source && source->owner == nullptr) source.reset();
+  }
+  if (source) {
+    if (auto form = cache_.find(*source, *coding)) {
+      ++counters_.answers;
+      ++counters_.cached;
+      name_coding(response, found, *coding, form->weak_tag);
+      const std::string_view bytes = form->bytes.view();
+      response.body = SharedBytes{.owner = std::move(form), .bytes = bytes};
+      return;
+    }
+  }
+
+  if (size && *size <= whole_bytes) {
+    if (!compress_whole(response, found, *coding, source)) ++counters_.no_memory;
+    return;
+  }
+  EncoderPool::Lease encoder = encoders_.lend(*coding, size);
+  if (!encoder) {
+    ++counters_.no_memory;
+    return;
+  }
+  ++counters_.answers;
+  name_coding(response, found, *coding, {});
+  response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), turnstile_, cache_,
+                                                   counters_, source);
+}
+
+// `weak_tag`: lives as long as the body; empty: is made here.
+void Compression::name_coding(Response& response, const Findings& found, Coding coding,
+                              std::string_view weak_tag) const {
+  response.fields.add_trusted("Content-Encoding", name_of(coding));
+  if (is_strong(found.tag)) {
+    if (weak_tag.empty()) {
+      response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
+    } else {
+      response.fields.set(found.tag_index, weak_tag);
+    }
+  }
+  // Ranges would be of other bytes.
+  if (found.accept_ranges_index != none) response.fields.remove(found.accept_ranges_index);
+}
+
+bool Compression::compress_whole(Response& response, const Findings& found, Coding coding,
+                                 const std::optional<Cache::Source>& source) {
+  Buffer read;
+  std::string_view bytes;
+  if (const auto* own = std::get_if<Buffer>(&response.body)) {
+    bytes = own->view();
+  } else if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
+    bytes = shared->bytes;
+  } else if (const auto* file = std::get_if<FileRange>(&response.body)) {
+    while (read.size() < file->size) {
+      const std::size_t wanted = file->size - read.size();
+      const auto got = read_file(file->fd, file->offset + read.size(), read.reserve(wanted), wanted);
+      if (!got) return false;  // whoever sends the file finds out what is wrong
+      read.commit(*got);
+    }
+    bytes = read.view();
+  }
+  Buffer compressed;
+  if (!encoders_.compress(coding, bytes, compressed)) return false;
+  turnstile_.count(bytes.size());
+  ++counters_.answers;
+  counters_.bytes_in += bytes.size();
+  counters_.bytes_out += compressed.size();
+
+  if (std::holds_alternative<Buffer>(response.body)) {
+    name_coding(response, found, coding, {});
+    response.body = std::move(compressed);
+    return true;
+  }
+  if (source) {
+    if (auto form = cache_.store(*source, coding, std::move(compressed))) {
+      name_coding(response, found, coding, form->weak_tag);
+      const std::string_view kept = form->bytes.view();
+      response.body = SharedBytes{.owner = std::move(form), .bytes = kept};
+      return true;
+    }
+  }
+  name_coding(response, found, coding, {});
+  auto replaced = std::make_shared<Replaced>();
+  replaced->original = std::move(response.body);
+  replaced->bytes = std::move(compressed);
+  const std::string_view view = replaced->bytes.view();
+  response.body = SharedBytes{.owner = std::move(replaced), .bytes = view};
+  return true;
+}
+
+}  // namespace sluice::http::compress

@@ -1,0 +1,49 @@
+#include "http/redirect.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace sluice::http {
+namespace {
+
+struct Target final : Handler {
+  core::Async<Response> handle(Request&) override { return Response{.status = 204, .fields = {}, .body = {}}; }
+};
+
+std::string answer(Method method, std::string_view authority, std::string_view target, std::uint16_t port = 443) {
+  Target next;
+  HttpsRedirect redirect(next);
+  redirect.set_port(port);
+  Request request;
+  request.method = method;
+  request.authority = authority;
+  request.target = target;
+  const Response response = redirect.handle(request).take();
+  return std::to_string(response.status) + " " + std::string(response.fields.get("Location"));
+}
+
+TEST(HttpsRedirect, KeepsHostAndTarget) {
+  EXPECT_EQ(answer(Method::get, "example.org", "/a%20b?c=d"), "301 https://example.org/a%20b?c=d");
+  EXPECT_EQ(answer(Method::head, "example.org:8080", "/"), "301 https://example.org/");
+  EXPECT_EQ(answer(Method::post, "example.org", "/", 8443), "308 https://example.org:8443/");
+  EXPECT_EQ(answer(Method::delete_, "[::1]:80", "/x", 8443), "308 https://[::1]:8443/x");
+  EXPECT_EQ(answer(Method::get, "[::1]", "/x"), "301 https://[::1]/x");
+}
+
+TEST(HttpsRedirect, DoesNotKnowWhereToWithoutAHost) {
+  EXPECT_EQ(answer(Method::get, "", "/"), "400 ");
+  EXPECT_EQ(answer(Method::options, "example.org", "*"), "400 ");
+  EXPECT_EQ(answer(Method::get, ":80", "/"), "400 ");
+}
+
+TEST(HttpsRedirect, LetsTlsThrough) {
+  Target next;
+  HttpsRedirect redirect(next);
+  Request request;
+  request.secure = true;
+  EXPECT_EQ(redirect.handle(request).take().status, 204);
+}
+
+}  // namespace
+}  // namespace sluice::http

@@ -1,0 +1,444 @@
+#include "net/tls/context.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+namespace sluice::net::tls {
+namespace {
+
+template <auto function>
+struct Free {
+  template <class T>
+  void operator()(T* object) const {
+    function(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Free<X509_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+struct FreeChain {
+  void operator()(STACK_OF(X509) * chain) const { sk_X509_pop_free(chain, X509_free); }
+};
+using Chain = std::unique_ptr<STACK_OF(X509), FreeChain>;
+struct FreeNames {
+  void operator()(GENERAL_NAMES* names) const { GENERAL_NAMES_free(names); }
+};
+using Names = std::unique_ptr<GENERAL_NAMES, FreeNames>;
+
+// Mozilla's "intermediate" without finite-field Diffie-Hellman.
+constexpr const char* tls12_ciphers =
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+constexpr const char* tls13_ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* groups = "X25519:P-256:P-384";
+
+// The last thing that OpenSSL complained of; empties its queue.
+std::string last_complaint() {
+  const unsigned long error = ERR_peek_last_error();
+  const char* reason = error != 0 ? ERR_reason_error_string(error) : nullptr;
+  std::string text = reason != nullptr ? reason : "unknown error";
+  ERR_clear_error();
+  return text;
+}
+
+// Instead of OpenSSL's question on the terminal.
+int no_passphrase(char*, int, int, void*) { return -1; }
+
+std::expected<Bio, std::string> open_file(const std::string& path) {
+  Bio file(BIO_new_file(path.c_str(), "r"));
+  if (file) return file;
+  const int error = errno;
+  ERR_clear_error();
+  return std::unexpected(path + " cannot be read: " + std::strerror(error));
+}
+
+// A leaf and what follows it.
+struct CertificateChain {
+  Certificate leaf;
+  Chain rest;
+};
+
+std::expected<CertificateChain, std::string> read_certificates(const std::string& path) {
+  auto file = open_file(path);
+  if (!file) return std::unexpected(file.error());
+  CertificateChain read{Certificate(PEM_read_bio_X509_AUX(file->get(), nullptr, no_passphrase, nullptr)),
+                        Chain(sk_X509_new_null())};
+  if (!read.leaf) {
+    ERR_clear_error();
+    return std::unexpected(path + " holds no PEM certificate");
+  }
+  while (X509* next = PEM_read_bio_X509(file->get(), nullptr, no_passphrase, nullptr)) {
+    if (sk_X509_push(read.rest.get(), next) == 0) throw std::bad_alloc();
+  }
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (!ended) return std::unexpected(path + " holds a broken certificate: " + last_complaint());
+  ERR_clear_error();
+  return read;
+}
+
+std::expected<PrivateKey, std::string> read_key(const std::string& path) {
+  auto file = open_file(path);
+  if (!file) return std::unexpected(file.error());
+  PrivateKey key(PEM_read_bio_PrivateKey(file->get(), nullptr, no_passphrase, nullptr));
+  if (key) return key;
+  const unsigned long error = ERR_peek_error();
+  const bool has_passphrase = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_BAD_PASSWORD_READ ||
+                              ERR_GET_REASON(error) == PEM_R_BAD_PASSWORD_READ;
+  ERR_clear_error();
+  return std::unexpected(path +
+                         (has_passphrase ? " holds a key that needs a passphrase" : " holds no PEM private key"));
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+// The host names that a certificate is for, in lower case and sorted.
+std::vector<std::string> names_of(X509* certificate) {
+  std::vector<std::string> names;
+  const Names alternatives(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; alternatives && i < sk_GENERAL_NAME_num(alternatives.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(alternatives.get(), i);
+    if (name->type != GEN_DNS) continue;
+    const ASN1_STRING* text = name->d.dNSName;
+    const std::string_view view(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                                static_cast<std::size_t>(ASN1_STRING_length(text)));
+    if (view.find('\0') == view.npos) names.push_back(lower(view));
+  }
+  if (!alternatives) {
+    char common_name[256];
+    const int size =
+        X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, common_name, sizeof common_name);
+    if (size > 0) names.push_back(lower({common_name, static_cast<std::size_t>(size)}));
+  }
+  ERR_clear_error();
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::string date_of(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) == 0) return "an unknown date";
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+// What is odd about a certificate that can be served nevertheless.
+std::vector<std::string> oddities(const std::string& path, const CertificateChain& read) {
+  std::vector<std::string> found;
+  const ASN1_TIME* end = X509_get0_notAfter(read.leaf.get());
+  const ASN1_TIME* begin = X509_get0_notBefore(read.leaf.get());
+  if (X509_cmp_current_time(end) < 0) {
+    found.push_back(path + " has expired on " + date_of(end));
+  } else {
+    std::time_t soon = std::time(nullptr) + 7 * 24 * 60 * 60;
+    if (X509_cmp_time(end, &soon) < 0) found.push_back(path + " expires on " + date_of(end));
+  }
+  if (X509_cmp_current_time(begin) > 0) found.push_back(path + " is not valid before " + date_of(begin));
+  X509* below = read.leaf.get();
+  for (int i = 0; i < sk_X509_num(read.rest.get()); ++i) {
+    X509* issuer = sk_X509_value(read.rest.get(), i);
+    if (X509_check_issued(issuer, below) != X509_V_OK) {
+      found.push_back(path + " holds a chain in disorder: certificate " + std::to_string(i + 2) +
+                      " has not issued the one before it");
+      break;
+    }
+    below = issuer;
+  }
+  ERR_clear_error();
+  return found;
+}
+
+std::string wire_format(const std::vector<std::string>& protocols) {
+  std::string wire;
+  for (const std::string& protocol : protocols) {
+    if (protocol.empty() || protocol.size() > 255) throw std::invalid_argument("not an ALPN protocol");
+    wire += static_cast<char>(protocol.size());
+    wire += protocol;
+  }
+  return wire;
+}
+
+// What servers and clients have in common.
+void configure(SSL_CTX* context) {
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  // Idle connections hold no buffers. Records that are no data end a read, so that a peer that sends nothing else can
+  // be told from one that is silent.
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  if (SSL_CTX_set_cipher_list(context, tls12_ciphers) != 1 || SSL_CTX_set_ciphersuites(context, tls13_ciphers) != 1 ||
+      SSL_CTX_set1_groups_list(context, groups) != 1) {
+    throw std::runtime_error("OpenSSL knows no modern ciphers: " + last_complaint());
+  }
+}
+
+SSL_CTX* new_context(const SSL_METHOD* method) {
+  SSL_CTX* context = SSL_CTX_new(method);
+  if (context == nullptr) throw std::runtime_error("OpenSSL: " + last_complaint());
+  return context;
+}
+
+std::optional<std::string> read_whole(const std::string& path) {
+  std::unique_ptr<std::FILE, Free<std::fclose>> file(std::fopen(path.c_str(), "re"));
+  if (!file) return std::nullopt;
+  std::string text;
+  char block[4096];
+  while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) text.append(block, got);
+  return text;
+}
+
+}  // namespace
+
+TicketKeys::Key::~Key() {
+  OPENSSL_cleanse(cipher.data(), cipher.size());
+  OPENSSL_cleanse(mac.data(), mac.size());
+}
+
+TicketKeys::TicketKeys() : cipher_(EVP_CIPHER_fetch(nullptr, "AES-256-CBC", nullptr)) {
+  if (cipher_ == nullptr) throw std::runtime_error("OpenSSL has no AES-256-CBC: " + last_complaint());
+}
+
+TicketKeys::~TicketKeys() { EVP_CIPHER_free(cipher_); }
+
+void TicketKeys::add_fresh() {
+  const auto key = std::make_shared<Key>();
+  if (RAND_bytes(key->name.data(), static_cast<int>(key->name.size())) != 1 ||
+      RAND_priv_bytes(key->cipher.data(), static_cast<int>(key->cipher.size())) != 1 ||
+      RAND_priv_bytes(key->mac.data(), static_cast<int>(key->mac.size())) != 1) {
+    throw std::runtime_error("OpenSSL has no random bytes: " + last_complaint());
+  }
+  keys_.push_back(key);
+}
+
+std::shared_ptr<const TicketKeys> TicketKeys::make() {
+  const std::shared_ptr<TicketKeys> made(new TicketKeys());
+  made->add_fresh();
+  return made;
+}
+
+std::shared_ptr<const TicketKeys> TicketKeys::rotated() const {
+  const std::shared_ptr<TicketKeys> made(new TicketKeys());
+  made->add_fresh();
+  made->keys_.insert(made->keys_.end(), keys_.begin(),
+                     keys_.begin() + static_cast<std::ptrdiff_t>(std::min(keys_.size(), most - 1)));
+  return made;
+}
+
+// What OpenSSL calls during a handshake. Application data of an SSL_CTX is its ServerContext, of an SSL its CoreState.
+struct ServerCallbacks {
+  static const ServerContext& context_of(SSL* ssl) {
+    return *static_cast<const ServerContext*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  }
+
+  static int choose_certificate(SSL* ssl, int*, void*) {
+    const char* host = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    if (host == nullptr) return SSL_TLSEXT_ERR_NOACK;
+    SSL_CTX* found = context_of(ssl).find(host);
+    if (found == nullptr) return SSL_TLSEXT_ERR_NOACK;
+    if (found != SSL_get_SSL_CTX(ssl)) SSL_set_SSL_CTX(ssl, found);
+    return SSL_TLSEXT_ERR_OK;
+  }
+
+  static int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
+                             const unsigned char* offered, unsigned int offered_size, void*) {
+    const std::string& ours = context_of(ssl).alpn_;
+    unsigned char* found = nullptr;
+    // RFC 7301, 3.2: nothing in common ends the handshake.
+    if (SSL_select_next_proto(&found, chosen_size, reinterpret_cast<const unsigned char*>(ours.data()),
+                              static_cast<unsigned>(ours.size()), offered, offered_size) != OPENSSL_NPN_NEGOTIATED) {
+      return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+    *chosen = found;
+    return SSL_TLSEXT_ERR_OK;
+  }
+
+  // 0: no such key, so a whole handshake; 1: done; 2: done, and the client should get a newer ticket.
+  static int seal_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
+                         int sealing) {
+    // The core's, which may have changed since the session began; it stays while this runs.
+    const TicketKeys* tickets = static_cast<const CoreState*>(SSL_get_app_data(ssl))->tickets.get();
+    if (tickets == nullptr) return 0;
+    const TicketKeys::Key& current = *tickets->keys().front();
+    const TicketKeys::Key* key = &current;
+    if (sealing != 0) {
+      std::memcpy(name, key->name.data(), key->name.size());
+      if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(tickets->cipher())) != 1) return -1;
+    } else {
+      const auto found = std::ranges::find_if(
+          tickets->keys(), [&](const auto& one) { return std::memcmp(one->name.data(), name, one->name.size()) == 0; });
+      if (found == tickets->keys().end()) return 0;
+      key = found->get();
+    }
+    OSSL_PARAM parameters[] = {OSSL_PARAM_construct_octet_string(
+                                   OSSL_MAC_PARAM_KEY, const_cast<unsigned char*>(key->mac.data()), key->mac.size()),
+                               OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, const_cast<char*>("SHA256"), 0),
+                               OSSL_PARAM_construct_end()};
+    if (EVP_MAC_CTX_set_params(mac, parameters) != 1) return -1;
+    if (EVP_CipherInit_ex2(cipher, tickets->cipher(), key->cipher.data(), iv, sealing, nullptr) != 1) return -1;
+    // TLS 1.3's clients use a ticket once.
+    return sealing == 0 && (key != &current || SSL_version(ssl) == TLS1_3_VERSION) ? 2 : 1;
+  }
+};
+
+std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make(const ServerOptions& options) {
+  using File = Problem::File;
+  const std::shared_ptr<ServerContext> made(new ServerContext());
+  made->alpn_ = wire_format(options.alpn);
+
+  // A ticket says that its client was let in: it must not pass where other clients are.
+  unsigned char id[EVP_MAX_MD_SIZE];
+  unsigned id_size = 0;
+  std::string clients = "sluice" + std::to_string(static_cast<int>(options.client_certificate));
+  if (options.client_certificate != ClientCertificate::off) {
+    const auto ca = read_whole(options.client_ca);
+    if (!ca) {
+      return std::unexpected(
+          Problem{0, File::client_ca, options.client_ca + " cannot be read: " + std::strerror(errno)});
+    }
+    clients += *ca;
+  }
+  if (EVP_Digest(clients.data(), clients.size(), id, &id_size, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+
+  struct Group {
+    std::vector<std::string> names;
+    std::vector<int> key_types;
+    SSL_CTX* context;
+  };
+  std::vector<Group> groups_of_names;
+  for (std::size_t i = 0; i < options.certificates.size(); ++i) {
+    const CertificateFiles& files = options.certificates[i];
+    auto certificate = read_certificates(files.certificate);
+    if (!certificate) return std::unexpected(Problem{i, File::certificate, certificate.error()});
+    auto key = read_key(files.key);
+    if (!key) return std::unexpected(Problem{i, File::key, key.error()});
+    if (X509_check_private_key(certificate->leaf.get(), key->get()) != 1) {
+      ERR_clear_error();
+      return std::unexpected(Problem{i, File::key, files.key + " is not the key of " + files.certificate});
+    }
+    for (std::string& text : oddities(files.certificate, *certificate)) {
+      made->warnings_.push_back({i, File::certificate, std::move(text)});
+    }
+
+    std::vector<std::string> names = names_of(certificate->leaf.get());
+    const int key_type = EVP_PKEY_get_base_id(key->get());
+    auto group = std::ranges::find_if(groups_of_names, [&](const Group& one) {
+      return one.names == names && std::ranges::find(one.key_types, key_type) == one.key_types.end();
+    });
+    if (group == groups_of_names.end()) {
+      SSL_CTX* context = new_context(TLS_server_method());
+      made->contexts_.push_back(context);
+      for (const std::string& name : names) made->names_.emplace(name, context);  // the first one counts
+      group = groups_of_names.insert(group, {std::move(names), {}, context});
+      configure(context);
+      SSL_CTX_set_app_data(context, made.get());
+      // Phones without AES instructions ask for ChaCha20 first, and get it.
+      SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+      SSL_CTX_set_min_proto_version(context, options.tls12 ? TLS1_2_VERSION : TLS1_3_VERSION);
+      SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+      SSL_CTX_set_session_id_context(context, id, std::min<unsigned>(id_size, SSL_MAX_SID_CTX_LENGTH));
+      SSL_CTX_set_tlsext_servername_callback(context, ServerCallbacks::choose_certificate);
+      if (!options.alpn.empty()) SSL_CTX_set_alpn_select_cb(context, ServerCallbacks::choose_protocol, nullptr);
+      SSL_CTX_set_timeout(context, TicketKeys::lifetime_s);
+      SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ServerCallbacks::seal_ticket);
+      if (options.client_certificate != ClientCertificate::off) {
+        STACK_OF(X509_NAME)* authorities = SSL_load_client_CA_file(options.client_ca.c_str());
+        if (authorities == nullptr || SSL_CTX_load_verify_file(context, options.client_ca.c_str()) != 1) {
+          sk_X509_NAME_pop_free(authorities, X509_NAME_free);
+          ERR_clear_error();
+          return std::unexpected(Problem{0, File::client_ca, options.client_ca + " holds no PEM certificates"});
+        }
+        SSL_CTX_set_client_CA_list(context, authorities);
+        const bool required = options.client_certificate == ClientCertificate::require;
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+      }
+    }
+    if (SSL_CTX_use_cert_and_key(group->context, certificate->leaf.get(), key->get(), certificate->rest.get(), 1) !=
+        1) {
+      return std::unexpected(Problem{i, File::certificate, files.certificate + " cannot be used: " + last_complaint()});
+    }
+    group->key_types.push_back(key_type);
+  }
+  return made;
+}
+
+ServerContext::~ServerContext() {
+  for (SSL_CTX* context : contexts_) SSL_CTX_free(context);
+}
+
+ssl_ctx_st* ServerContext::find(std::string_view host) const {
+  std::string name = lower(host);
+  if (name.ends_with('.')) name.pop_back();
+  const auto look_up = [this](const std::string& text) -> SSL_CTX* {
+    const auto found = names_.find(text);
+    return found != names_.end() ? found->second : nullptr;
+  };
+  if (SSL_CTX* exact = look_up(name)) return exact;
+  const auto dot = name.find('.');
+  if (dot == name.npos || dot == 0) return nullptr;
+  return look_up("*" + name.substr(dot));
+}
+
+std::expected<std::shared_ptr<const ClientContext>, std::string> ClientContext::make(const ClientOptions& options) {
+  const std::shared_ptr<ClientContext> made(new ClientContext());
+  SSL_CTX* context = made->context_ = new_context(TLS_client_method());
+  made->verify_ = options.verify;
+  configure(context);
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  if (options.verify != ClientOptions::Verify::none) {
+    const bool trusted = options.ca_file.empty() ? SSL_CTX_set_default_verify_paths(context) == 1
+                                                 : SSL_CTX_load_verify_file(context, options.ca_file.c_str()) == 1;
+    if (!trusted) {
+      ERR_clear_error();
+      return std::unexpected(options.ca_file.empty() ? std::string("the system's trusted certificates cannot be read")
+                                                     : options.ca_file + " holds no PEM certificates");
+    }
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  }
+  if (!options.certificate.empty()) {
+    auto certificate = read_certificates(options.certificate);
+    if (!certificate) return std::unexpected(certificate.error());
+    auto key = read_key(options.key);
+    if (!key) return std::unexpected(key.error());
+    if (SSL_CTX_use_cert_and_key(context, certificate->leaf.get(), key->get(), certificate->rest.get(), 1) != 1) {
+      ERR_clear_error();
+      return std::unexpected(options.key + " is not the key of " + options.certificate);
+    }
+  }
+  if (!options.alpn.empty()) {
+    const std::string wire = wire_format(options.alpn);
+    if (SSL_CTX_set_alpn_protos(context, reinterpret_cast<const unsigned char*>(wire.data()),
+                                static_cast<unsigned>(wire.size())) != 0) {
+      throw std::bad_alloc();
+    }
+  }
+  return made;
+}
+
+ClientContext::~ClientContext() { SSL_CTX_free(context_); }
+
+}  // namespace sluice::net::tls

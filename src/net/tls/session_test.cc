@@ -1,0 +1,708 @@
+#include "net/tls/session.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <unistd.h>
+
+#include "core/simulated_reactor.h"
+#include "net/stream.h"
+#include "net/tls/test_certificates.h"
+
+namespace sluice::net {
+namespace {
+
+using core::Task;
+using core::TaskGroup;
+using tls::ClientContext;
+using tls::ClientOptions;
+using tls::Failure;
+using tls::ServerContext;
+using tls::ServerOptions;
+
+constexpr Duration patience = 20s;
+
+const tls::testing::Authority& authority() {
+  static const tls::testing::Authority made;
+  return made;
+}
+const tls::CertificateFiles& localhost() {
+  static const tls::CertificateFiles made = authority().issue("localhost", {.names = {"localhost", "127.0.0.1"}});
+  return made;
+}
+std::shared_ptr<const ServerContext> server_context(ServerOptions options = {}) {
+  if (options.certificates.empty()) options.certificates.push_back(localhost());
+  auto made = ServerContext::make(options);
+  EXPECT_TRUE(made) << (made ? "" : made.error().text);
+  return made ? *made : nullptr;
+}
+std::shared_ptr<const ClientContext> client_context(ClientOptions options = {}) {
+  if (options.ca_file.empty()) options.ca_file = authority().file();
+  auto made = ClientContext::make(options);
+  EXPECT_TRUE(made) << (made ? "" : made.error());
+  return made ? *made : nullptr;
+}
+
+struct BackEnd {
+  const char* name;
+  std::unique_ptr<core::Reactor> (*make)();
+};
+
+// A listener, and a server's and a client's end of one connection.
+class Pair {
+ public:
+  explicit Pair(std::unique_ptr<core::Reactor> with) : reactor(std::move(with)), server(*reactor), client(*reactor) {
+    EXPECT_TRUE(reactor->listen(listener_, *core::Address::parse("127.0.0.1:0"), {}));
+    const core::Address address = *reactor->local_address(listener_);
+    bool done = false;
+    tasks.spawn([](Pair& pair, core::Address to, bool& finished) -> Task<void> {
+      EXPECT_TRUE(co_await pair.client.connect(to, pair.later()));
+      finished = true;
+    }(*this, address, done));
+    for (int i = 0; i < 1000 && !(done && server.open()); ++i) {
+      reactor->turn(reactor->now() + 1ms);
+      if (!server.open()) EXPECT_TRUE(reactor->accept(listener_, server.handle(), nullptr));
+    }
+    EXPECT_TRUE(done && server.open());
+  }
+  ~Pair() {
+    tasks.cancel();
+    client.close();
+    server.close();
+    reactor->close(listener_);
+  }
+
+  [[nodiscard]] Instant later() const { return reactor->now() + patience; }
+  void run(const std::function<bool()>& done) {
+    const Instant end = reactor->now() + 3 * patience;
+    while (!done() && reactor->now() < end) reactor->turn(reactor->now() + 10ms);
+    EXPECT_TRUE(done()) << "the loop did not finish";
+  }
+
+  struct Outcome {
+    bool done = false;
+    Result<void> result;
+  };
+  Task<void> accept(std::shared_ptr<const ServerContext> context, Outcome& outcome) {
+    outcome.result = co_await server.accept_tls(std::move(context), server_core, later());
+    outcome.done = true;
+  }
+  Task<void> connect(std::shared_ptr<const ClientContext> context, std::string host, Outcome& outcome) {
+    outcome.result = co_await client.connect_tls(std::move(context), host, client_core, later());
+    outcome.done = true;
+  }
+  // Both handshakes, to their end whatever it is. TLS 1.3's client is done before the server has judged it.
+  void shake_hands(std::shared_ptr<const ServerContext> for_server, std::shared_ptr<const ClientContext> for_client,
+                   const std::string& host = "localhost") {
+    accepted = connected = {};
+    tasks.spawn(accept(std::move(for_server), accepted));
+    tasks.spawn(connect(std::move(for_client), host, connected));
+    run([this] { return accepted.done && connected.done; });
+  }
+  // Shakes hands and expects it to work.
+  void establish(std::shared_ptr<const ServerContext> for_server = server_context(),
+                 std::shared_ptr<const ClientContext> for_client = client_context()) {
+    shake_hands(std::move(for_server), std::move(for_client));
+    EXPECT_TRUE(accepted.result) << server.tls()->failure_text();
+    EXPECT_TRUE(connected.result) << client.tls()->failure_text();
+  }
+  // What one read gives.
+  Result<std::string> read(Stream& from) {
+    bool done = false;
+    Result<std::string> result;
+    tasks.spawn([](Pair& pair, Stream& stream, Result<std::string>& into, bool& finished) -> Task<void> {
+      Buffer bytes;
+      const auto got = co_await stream.read(bytes, 100'000, pair.later());
+      if (got) {
+        into = std::string(bytes.view());
+      } else {
+        into = std::unexpected(got.error());
+      }
+      finished = true;
+    }(*this, from, result, done));
+    run([&] { return done; });
+    return result;
+  }
+  Result<void> write(Stream& to, std::string bytes) {
+    bool done = false;
+    Result<void> result;
+    tasks.spawn([](Stream& stream, std::string text, Result<void>& into, bool& finished) -> Task<void> {
+      iovec part{text.data(), text.size()};
+      into = co_await stream.write({&part, 1}, patience);
+      finished = true;
+    }(to, std::move(bytes), result, done));
+    run([&] { return done; });
+    return result;
+  }
+  Result<void> end(Stream& of) {
+    bool done = false;
+    Result<void> result;
+    tasks.spawn([](Stream& stream, Result<void>& into, bool& finished) -> Task<void> {
+      into = co_await stream.end(patience);
+      finished = true;
+    }(of, result, done));
+    run([&] { return done; });
+    return result;
+  }
+
+  std::unique_ptr<core::Reactor> reactor;
+  tls::CoreState server_core;
+  tls::CoreState client_core;
+  Stream server;
+  Stream client;
+  TaskGroup tasks;
+  Outcome accepted;
+  Outcome connected;
+
+ private:
+  core::Handle listener_;
+};
+
+std::unique_ptr<core::Reactor> simulated() { return std::make_unique<core::SimulatedReactor>(1); }
+
+class TlsStream : public testing::TestWithParam<BackEnd> {
+ protected:
+  Pair pair{GetParam().make()};
+};
+
+TEST_P(TlsStream, BytesArriveBothWays) {
+  pair.establish();
+  EXPECT_EQ(pair.client.tls()->version(), "TLSv1.3");
+  EXPECT_TRUE(pair.write(pair.client, "ping"));
+  EXPECT_EQ(pair.read(pair.server), "ping");
+  EXPECT_TRUE(pair.write(pair.server, "pong"));
+  EXPECT_EQ(pair.read(pair.client), "pong");
+  EXPECT_TRUE(pair.end(pair.client));
+  EXPECT_EQ(pair.read(pair.server), "");
+  EXPECT_EQ(pair.read(pair.server), "") << "the end stays";
+  EXPECT_TRUE(pair.write(pair.server, "still")) << "a peer that has ended its side still reads";
+  EXPECT_EQ(pair.read(pair.client), "still");
+  EXPECT_TRUE(pair.end(pair.server));
+  EXPECT_EQ(pair.read(pair.client), "");
+}
+
+TEST_P(TlsStream, MegabytesArriveWholeFromManyParts) {
+  pair.establish();
+  std::string sent(3'000'000, '\0');
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>((i * 2654435761u) >> 13);
+  bool written = false;
+  bool finished = false;
+  std::string received;
+  pair.tasks.spawn([](Stream& stream, std::string& bytes, bool& done) -> Task<void> {
+    std::vector<iovec> parts;
+    std::size_t size = 1;
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      size = parts.size() % 7 == 6 ? 200'000 : 1 + parts.size() * 977 % 40'000;
+      if (parts.size() % 5 == 4) size = 3;
+      size = std::min(size, bytes.size() - at);
+      parts.push_back({bytes.data() + at, size});
+      if (parts.size() % 9 == 8) parts.push_back({nullptr, 0});
+    }
+    EXPECT_TRUE(co_await stream.write(parts, patience));
+    EXPECT_TRUE(co_await stream.end(patience));
+    done = true;
+  }(pair.server, sent, written));
+  pair.tasks.spawn([](Pair& all, std::string& into, bool& done) -> Task<void> {
+    Buffer bytes;
+    for (;;) {
+      const std::size_t most = into.size() % 2 == 0 ? 7001 : 70'001;
+      const auto got = co_await all.client.read(bytes, most, all.later());
+      EXPECT_TRUE(got);
+      if (!got || *got == 0) break;
+      EXPECT_LE(*got, most);
+      into += bytes.view();
+      bytes.clear();
+    }
+    done = true;
+  }(pair, received, finished));
+  pair.run([&] { return written && finished; });
+  EXPECT_EQ(received.size(), sent.size());
+  EXPECT_TRUE(received == sent);
+}
+
+TEST_P(TlsStream, FilesArriveAndOneThatHasBecomeShorterIsAnError) {
+  pair.establish();
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  std::string bytes(400'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 >> 3);
+  std::fwrite(bytes.data(), 1, bytes.size(), file.get());
+  std::fflush(file.get());
+  std::string received;
+  bool finished = false;
+  pair.tasks.spawn([](Stream& stream, int fd) -> Task<void> {
+    EXPECT_TRUE(co_await stream.send_file(fd, 7, 399'000, patience));
+    EXPECT_EQ(co_await stream.send_file(fd, 399'999, 2, patience), Result<void>(fail(Errc::closed, EPIPE)));
+    stream.close();
+  }(pair.server, ::fileno(file.get())));
+  pair.tasks.spawn([](Pair& all, std::string& into, bool& done) -> Task<void> {
+    Buffer data;
+    for (;;) {
+      const auto got = co_await all.client.read(data, 50'000, all.later());
+      if (!got) EXPECT_EQ(got.error().code, Errc::closed) << "cut, and not ended";
+      if (!got || *got == 0) {
+        EXPECT_FALSE(got);
+        break;
+      }
+      into += data.view();
+      data.clear();
+    }
+    done = true;
+  }(pair, received, finished));
+  pair.run([&] { return finished; });
+  EXPECT_TRUE(received == bytes.substr(7, 399'000) + bytes.substr(399'999)) << received.size();
+}
+
+TEST_P(TlsStream, AConnectionThatJustEndsIsATruncation) {
+  pair.establish();
+  EXPECT_TRUE(pair.write(pair.client, "hello"));
+  pair.reactor->shutdown_write(pair.client.handle());
+  EXPECT_EQ(pair.read(pair.server), "hello");
+  const auto ended = pair.read(pair.server);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::closed);
+  EXPECT_TRUE(pair.write(pair.server, "and yet")) << "what was under way still goes";
+  EXPECT_EQ(pair.read(pair.client), "and yet");
+}
+
+TEST_P(TlsStream, GarbageIsAnErrorAndAnAlert) {
+  for (const std::string& garbage :
+       {std::string("\x16\x03\x01\xff\xff"), std::string(100, '\0'), std::string(3000, 'x'),
+        std::string("\x16\x03\x01\x00\x05hello"), std::string("\x80\x2e\x01\x00\x02")}) {
+    Pair fresh(GetParam().make());
+    fresh.tasks.spawn(fresh.accept(server_context(), fresh.accepted));
+    EXPECT_TRUE(fresh.write(fresh.client, garbage));
+    EXPECT_TRUE(fresh.end(fresh.client));
+    fresh.run([&] { return fresh.accepted.done; });
+    EXPECT_FALSE(fresh.accepted.result);
+    EXPECT_NE(fresh.server.tls()->failure(), Failure::none);
+    EXPECT_NE(fresh.server.tls()->failure(), Failure::plain_http);
+    EXPECT_FALSE(fresh.server.tls()->failure_text().empty());
+  }
+}
+
+TEST_P(TlsStream, HttpWithoutTlsIsToldApart) {
+  pair.tasks.spawn(pair.accept(server_context(), pair.accepted));
+  EXPECT_TRUE(pair.write(pair.client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  pair.run([&] { return pair.accepted.done; });
+  EXPECT_EQ(pair.accepted.result, Result<void>(fail(Errc::malformed)));
+  EXPECT_EQ(pair.server.tls()->failure(), Failure::plain_http);
+  pair.server.drop_tls();
+  EXPECT_TRUE(pair.write(pair.server, "HTTP/1.1 400 Bad Request"));
+  std::string answer;
+  while (answer.size() < 24) answer += pair.read(pair.client).value_or(std::string(24, '?'));
+  EXPECT_EQ(answer, "HTTP/1.1 400 Bad Request");
+}
+
+TEST_P(TlsStream, BrokenRecordsEndTheConnection) {
+  pair.establish();
+  pair.client.drop_tls();
+  EXPECT_TRUE(pair.write(pair.client, std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x')));
+  auto got = pair.read(pair.server);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::malformed);
+  EXPECT_EQ(pair.server.tls()->failure(), Failure::protocol);
+  got = pair.read(pair.server);
+  ASSERT_FALSE(got) << "an error stays";
+  EXPECT_EQ(got.error().code, Errc::malformed);
+}
+
+// A rough network must not be told from a smooth one, but by the time it takes.
+INSTANTIATE_TEST_SUITE_P(BackEnds, TlsStream,
+                         testing::Values(BackEnd{"epoll", [] { return core::make_epoll_reactor(); }},
+                                         BackEnd{"simulated", simulated},
+                                         BackEnd{"simulated_rough",
+                                                 []() -> std::unique_ptr<core::Reactor> {
+                                                   return std::make_unique<core::SimulatedReactor>(
+                                                       2, core::Faults{.short_read = 0.3,
+                                                                       .short_write = 0.3,
+                                                                       .would_block = 0.3,
+                                                                       .split = 0.3,
+                                                                       .buffer = 5000});
+                                                 }}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(TlsHandshake, TheCertificateMustBeForTheHost) {
+  for (const auto& [host, fits] : {std::pair{"localhost", true},
+                                   {"127.0.0.1", true},
+                                   {"LOCALHOST", true},
+                                   {"example.org", false},
+                                   {"127.0.0.2", false},
+                                   {"", false}}) {
+    Pair pair(simulated());
+    pair.shake_hands(server_context(), client_context(), host);
+    EXPECT_EQ(pair.connected.result.has_value(), fits) << host;
+    EXPECT_EQ(pair.client.tls()->failure(), fits ? Failure::none : Failure::certificate) << host;
+    if (!fits && *host != '\0') {
+      EXPECT_FALSE(pair.connected.result);
+      EXPECT_TRUE(!pair.read(pair.server)) << "the server hears of it";
+    }
+  }
+}
+
+TEST(TlsHandshake, TheChainMustEndAtOneOfOurs) {
+  const tls::testing::Authority stranger;
+  struct Case {
+    ClientOptions::Verify verify;
+    bool fits;
+  };
+  for (const auto& [verify, fits] :
+       {Case{ClientOptions::Verify::full, false}, Case{ClientOptions::Verify::chain, false},
+        Case{ClientOptions::Verify::none, true}}) {
+    Pair pair(simulated());
+    pair.shake_hands(server_context(), client_context({.verify = verify, .ca_file = stranger.file()}));
+    EXPECT_EQ(pair.connected.result.has_value(), fits);
+    if (!fits) EXPECT_NE(pair.client.tls()->failure_text().find("certificate"), std::string::npos);
+  }
+  Pair pair(simulated());
+  pair.shake_hands(server_context(), client_context({.verify = ClientOptions::Verify::chain}), "another.name");
+  EXPECT_TRUE(pair.connected.result) << "a chain is for any name";
+}
+
+TEST(TlsHandshake, AnExpiredCertificateIsRefusedByClientsAndToldToOperators) {
+  const auto expired = authority().issue("expired", {.from_s = -7200, .until_s = -3600});
+  const auto context = server_context({.certificates = {expired}});
+  ASSERT_EQ(context->warnings().size(), 1u);
+  EXPECT_NE(context->warnings()[0].text.find("has expired on 20"), std::string::npos) << context->warnings()[0].text;
+  Pair pair(simulated());
+  pair.shake_hands(context, client_context());
+  EXPECT_FALSE(pair.connected.result);
+  EXPECT_NE(pair.client.tls()->failure_text().find("expired"), std::string::npos);
+}
+
+TEST(TlsHandshake, TheNameChoosesTheCertificate) {
+  const auto first = authority().issue("first", {.names = {"first.example"}});
+  const auto second = authority().issue("second", {.names = {"second.example", "*.wild.example"}});
+  const auto context = server_context({.certificates = {first, second}});
+  for (const auto& [host, subject] : {std::pair{"first.example", "first.example"},
+                                      {"second.example", "second.example"},
+                                      {"SECOND.example", "second.example"},
+                                      {"a.wild.example", "second.example"},
+                                      {"wild.example", "first.example"},
+                                      {"a.b.wild.example", "first.example"},
+                                      {"unknown.example", "first.example"},
+                                      {"127.0.0.1", "first.example"}}) {
+    Pair pair(simulated());
+    pair.shake_hands(context, client_context({.verify = ClientOptions::Verify::chain}), host);
+    EXPECT_TRUE(pair.connected.result);
+    EXPECT_EQ(pair.client.tls()->peer_subject(), std::string("CN=") + subject) << host;
+  }
+}
+
+TEST(TlsHandshake, AlpnTakesWhatTheServerPrefers) {
+  struct Case {
+    std::vector<std::string> server;
+    std::vector<std::string> client;
+    const char* chosen;  // null: the handshake fails
+  };
+  for (const Case& one :
+       {Case{{"h2", "http/1.1"}, {"http/1.1", "h2"}, "h2"}, Case{{"http/1.1"}, {"h2", "http/1.1"}, "http/1.1"},
+        Case{{"http/1.1"}, {}, ""}, Case{{}, {"h2"}, ""}, Case{{"http/1.1"}, {"h2"}, nullptr}}) {
+    Pair pair(simulated());
+    pair.shake_hands(server_context({.alpn = one.server}), client_context({.alpn = one.client}));
+    if (one.chosen == nullptr) {
+      EXPECT_EQ(pair.server.tls()->failure(), Failure::protocol);
+      EXPECT_EQ(pair.client.tls()->failure(), Failure::refused) << "the alert has come";
+      continue;
+    }
+    EXPECT_TRUE(pair.accepted.result && pair.connected.result);
+    EXPECT_EQ(pair.server.tls()->protocol(), one.chosen);
+    EXPECT_EQ(pair.client.tls()->protocol(), one.chosen);
+  }
+}
+
+TEST(TlsHandshake, ClientsShowCertificatesWhereTheyMust) {
+  using tls::ClientCertificate;
+  const tls::testing::Authority strangers;
+  const auto known = authority().issue("client");
+  const auto stranger = strangers.issue("stranger");
+  struct Case {
+    ClientCertificate demand;
+    const tls::CertificateFiles* shown;
+    bool fits;
+    bool verified;
+  };
+  for (const auto& [demand, shown, fits, verified] :
+       {Case{ClientCertificate::off, &known, true, false}, Case{ClientCertificate::optional, nullptr, true, false},
+        Case{ClientCertificate::optional, &known, true, true},
+        Case{ClientCertificate::optional, &stranger, false, false},
+        Case{ClientCertificate::require, nullptr, false, false}, Case{ClientCertificate::require, &known, true, true},
+        Case{ClientCertificate::require, &stranger, false, false}}) {
+    Pair pair(simulated());
+    ClientOptions options;
+    if (shown != nullptr) {
+      options.certificate = shown->certificate;
+      options.key = shown->key;
+    }
+    pair.shake_hands(server_context({.client_certificate = demand, .client_ca = authority().file()}),
+                     client_context(options));
+    EXPECT_EQ(pair.accepted.result.has_value(), fits);
+    EXPECT_EQ(pair.server.tls()->failure(), fits ? Failure::none : Failure::certificate);
+    if (fits) {
+      EXPECT_EQ(pair.server.tls()->has_peer_certificate(), verified);
+    } else {
+      EXPECT_FALSE(pair.read(pair.client)) << "the client hears of it with its first read";
+      EXPECT_EQ(pair.client.tls()->failure(), Failure::refused);
+    }
+  }
+}
+
+TEST(TlsHandshake, HasADeadline) {
+  Pair pair(simulated());
+  const Instant start = pair.reactor->now();
+  pair.tasks.spawn(pair.accept(server_context(), pair.accepted));
+  EXPECT_TRUE(pair.write(pair.client, "\x16\x03\x01"));
+  pair.run([&] { return pair.accepted.done; });
+  EXPECT_EQ(pair.accepted.result, Result<void>(fail(Errc::timed_out)));
+  EXPECT_GE(pair.reactor->now(), start + patience);
+}
+
+TEST(TlsServerContext, SaysWhatIsWrongWithItsFiles) {
+  using File = tls::Problem::File;
+  const auto other = authority().issue("other");
+  const auto good = localhost();
+  authority().write_text("empty.pem", "");
+  authority().write_text("secret.key",
+                         "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+                         "MIHjME4GCSqGSIb3DQEFDTBBMCkGCSqGSIb3DQEFDDAcBAjGvAcqh4xUQQICCAAw\n"
+                         "DAYIKoZIhvcNAgkFADAUBggqhkiG9w0DBwQI5yNCu9T5SnsEgZBRUC1FgGNFIVbM\n"
+                         "-----END ENCRYPTED PRIVATE KEY-----\n");
+  struct Case {
+    tls::CertificateFiles files;
+    File file;
+    const char* text;
+  };
+  for (const auto& [files, file, text] :
+       {Case{{authority().path("none.pem"), good.key}, File::certificate, "none.pem cannot be read: No such file"},
+        Case{{authority().path("empty.pem"), good.key}, File::certificate, "empty.pem holds no PEM certificate"},
+        Case{{good.key, good.key}, File::certificate, "localhost.key holds no PEM certificate"},
+        Case{{good.certificate, authority().path("none.key")}, File::key, "none.key cannot be read: No such file"},
+        Case{{good.certificate, good.certificate}, File::key, "localhost.pem holds no PEM private key"},
+        Case{{good.certificate, other.key}, File::key, "other.key is not the key of "}}) {
+    const auto made = ServerContext::make({.certificates = {good, files}});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().certificate, 1u);
+    EXPECT_EQ(made.error().file, file) << made.error().text;
+    EXPECT_NE(made.error().text.find(text), std::string::npos) << made.error().text;
+  }
+  const auto no_ca = ServerContext::make({.certificates = {good},
+                                          .client_certificate = tls::ClientCertificate::require,
+                                          .client_ca = authority().path("empty.pem")});
+  ASSERT_FALSE(no_ca);
+  EXPECT_EQ(no_ca.error().file, File::client_ca);
+}
+
+TEST(TlsServerContext, ReadsAKeyThatNeedsAPassphraseAsAnErrorAndAsksNobody) {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  const std::string path = authority().path("locked.key");
+  std::FILE* out = std::fopen(path.c_str(), "w");
+  PEM_write_PKCS8PrivateKey(out, key, EVP_aes_128_cbc(), "secret", 6, nullptr, nullptr);
+  std::fclose(out);
+  EVP_PKEY_free(key);
+  const auto made = ServerContext::make({.certificates = {{localhost().certificate, path}}});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().text.find("needs a passphrase"), std::string::npos) << made.error().text;
+}
+
+TEST(TlsServerContext, AChainInDisorderIsTold) {
+  const tls::testing::Authority stranger;
+  const auto files = authority().issue("disorder");
+  std::FILE* out = std::fopen(files.certificate.c_str(), "a");
+  std::FILE* in = std::fopen(stranger.file().c_str(), "r");
+  for (int c = std::fgetc(in); c != EOF; c = std::fgetc(in)) std::fputc(c, out);
+  std::fclose(in);
+  std::fclose(out);
+  const auto made = ServerContext::make({.certificates = {files}});
+  ASSERT_TRUE(made);
+  ASSERT_EQ((*made)->warnings().size(), 1u);
+  EXPECT_NE((*made)->warnings()[0].text.find("certificate 3 has not issued"), std::string::npos);
+}
+
+// A client that is OpenSSL's own, for what ours does not do: it talks through a pair's plain end.
+class RawClient {
+ public:
+  RawClient(int version, SSL_SESSION* resume = nullptr) {
+    SSL_CTX_set_min_proto_version(context_, version);
+    SSL_CTX_set_max_proto_version(context_, version);
+    SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
+    ssl = SSL_new(context_);
+    in_ = BIO_new(BIO_s_mem());
+    out_ = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, in_, out_);
+    SSL_set_connect_state(ssl);
+    if (resume != nullptr) SSL_set_session(ssl, resume);
+  }
+  ~RawClient() {
+    SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);  // else its session could not be resumed
+    SSL_free(ssl);
+    SSL_CTX_free(context_);
+  }
+
+  // What it has written goes to the server, what the server has written comes to it.
+  void exchange(Pair& pair) {
+    char block[20'000];
+    for (int size = 0; (size = BIO_read(out_, block, sizeof block)) > 0;) {
+      EXPECT_TRUE(pair.write(pair.client, std::string(block, static_cast<std::size_t>(size))));
+    }
+    for (int i = 0; i < 20; ++i) pair.reactor->turn(pair.reactor->now() + 1ms);
+    while (pair.client.handle().may_read) {
+      const core::Io io = pair.reactor->recv(pair.client.handle(), block, sizeof block);
+      if (!io.ok() || io.bytes == 0) break;
+      BIO_write(in_, block, static_cast<int>(io.bytes));
+    }
+  }
+  // The session, with its ticket, for the next client. Owned by the caller; null: the handshake has failed.
+  SSL_SESSION* shake_hands(Pair& pair, std::shared_ptr<const ServerContext> context) {
+    pair.tasks.spawn(pair.accept(std::move(context), pair.accepted));
+    for (int i = 0; i < 10; ++i) {
+      (void)SSL_do_handshake(ssl);
+      exchange(pair);
+    }
+    EXPECT_TRUE(pair.accepted.done && pair.accepted.result) << pair.server.tls()->failure_text();
+    char byte = 0;
+    EXPECT_LE(SSL_read(ssl, &byte, 1), 0) << "it reads TLS 1.3's tickets";
+    return SSL_get1_session(ssl);
+  }
+
+  SSL* ssl;
+
+ private:
+  SSL_CTX* context_ = SSL_CTX_new(TLS_client_method());
+  BIO* in_;
+  BIO* out_;
+};
+
+class TlsResumption : public testing::TestWithParam<int> {
+ protected:
+  ~TlsResumption() override { SSL_SESSION_free(session_); }
+
+  // Connects with the session of the connection before. True: it was resumed.
+  bool connect(const std::shared_ptr<const ServerContext>& context, std::shared_ptr<const tls::TicketKeys> keys) {
+    Pair pair(simulated());
+    pair.server_core.tickets = std::move(keys);
+    RawClient client(GetParam(), session_);
+    SSL_SESSION* next = client.shake_hands(pair, context);
+    SSL_SESSION_free(session_);
+    session_ = next;
+    EXPECT_EQ(SSL_session_reused(client.ssl) == 1, pair.server.tls()->resumed());
+    return pair.server.tls()->resumed();
+  }
+
+ private:
+  SSL_SESSION* session_ = nullptr;
+};
+
+TEST_P(TlsResumption, WorksAcrossCoresCertificatesAndRotations) {
+  const auto context = server_context();
+  auto keys = tls::TicketKeys::make();
+  EXPECT_FALSE(connect(context, keys));
+  EXPECT_TRUE(connect(context, keys)) << "another core";
+  EXPECT_TRUE(connect(context, keys)) << "with what the resumed connection was given";
+  EXPECT_TRUE(connect(server_context({.certificates = {authority().issue("renewed")}}), keys));
+  keys = keys->rotated();
+  EXPECT_TRUE(connect(context, keys)) << "and this gives a ticket of the new key";
+  EXPECT_TRUE(connect(context, keys->rotated()->rotated()));
+  for (std::size_t i = 0; i < tls::TicketKeys::most; ++i) keys = keys->rotated();
+  EXPECT_FALSE(connect(context, tls::TicketKeys::make())) << "a key that is not there is a whole handshake";
+  EXPECT_FALSE(connect(context, keys));
+  EXPECT_TRUE(connect(context, keys));
+}
+
+TEST_P(TlsResumption, DoesNotOutliveTheKeysNorLetInWhoWasLetInElsewhere) {
+  const auto context = server_context();
+  EXPECT_FALSE(connect(context, nullptr));
+  EXPECT_FALSE(connect(context, nullptr)) << "without keys nothing is resumed";
+  const auto keys = tls::TicketKeys::make();
+  EXPECT_FALSE(connect(context, keys));
+  EXPECT_TRUE(connect(context, keys));
+  EXPECT_FALSE(connect(
+      server_context({.client_certificate = tls::ClientCertificate::optional, .client_ca = authority().file()}), keys));
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, TlsResumption, testing::Values(TLS1_2_VERSION, TLS1_3_VERSION),
+                         [](const auto& info) { return info.param == TLS1_3_VERSION ? "tls13" : "tls12"; });
+
+// What a peer may send for ever without sending anything.
+TEST(TlsSession, KeyUpdatesAreAnsweredAndARenegotiationIsNot) {
+  for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
+    Pair pair(simulated());
+    RawClient client(version);
+    SSL_SESSION_free(client.shake_hands(pair, server_context()));
+    for (int round = 0; round < 3; ++round) {
+      if (version == TLS1_3_VERSION) {
+        EXPECT_EQ(SSL_key_update(client.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+      } else if (round == 1) {
+        EXPECT_EQ(SSL_renegotiate(client.ssl), 1);
+        EXPECT_LE(SSL_do_handshake(client.ssl), 0);
+        client.exchange(pair);
+      }
+      const bool renegotiates = version == TLS1_2_VERSION && round == 1;
+      if (!renegotiates) EXPECT_EQ(SSL_write(client.ssl, "hello", 5), 5) << version << round;
+      client.exchange(pair);
+      if (!renegotiates) {
+        EXPECT_EQ(pair.read(pair.server), "hello");
+        EXPECT_TRUE(pair.write(pair.server, "world"));
+        client.exchange(pair);
+        char block[16];
+        EXPECT_EQ(SSL_read(client.ssl, block, sizeof block), 5);
+        continue;
+      }
+      // The client has been told no by an alert, and ends the connection; nothing was renegotiated.
+      bool done = false;
+      Result<std::size_t> got = 0;
+      pair.tasks.spawn([](Pair& all, Result<std::size_t>& into, bool& finished) -> Task<void> {
+        Buffer bytes;
+        into = co_await all.server.read(bytes, 100, all.reactor->now() + 100ms);
+        finished = true;
+      }(pair, got, done));
+      pair.run([&] { return done; });
+      EXPECT_FALSE(got);
+      client.exchange(pair);
+      EXPECT_LE(SSL_do_handshake(client.ssl), 0);
+      EXPECT_EQ(ERR_GET_REASON(ERR_get_error()), SSL_R_NO_RENEGOTIATION);
+      ERR_clear_error();
+      break;
+    }
+  }
+}
+
+TEST(TlsSession, AFloodOfKeyUpdatesEndsTheConnection) {
+  Pair pair(simulated());
+  RawClient client(TLS1_3_VERSION);
+  SSL_SESSION_free(client.shake_hands(pair, server_context()));
+  bool done = false;
+  Result<std::size_t> got = 0;
+  pair.tasks.spawn([](Pair& all, Result<std::size_t>& into, bool& finished) -> Task<void> {
+    Buffer bytes;
+    into = co_await all.server.read(bytes, 100, all.reactor->now() + 5s);
+    finished = true;
+  }(pair, got, done));
+  for (int i = 0; i < 50'000 && !done; ++i) {
+    SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(client.ssl);
+    if (i % 500 == 499) client.exchange(pair);
+  }
+  pair.run([&] { return done; });
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::malformed);
+}
+
+TEST(TlsTicketKeys, TheOldestAreForgotten) {
+  auto keys = tls::TicketKeys::make();
+  ASSERT_EQ(keys->keys().size(), 1u);
+  const auto first = keys->keys()[0];
+  for (std::size_t rotations = 1; rotations < 5; ++rotations) {
+    keys = keys->rotated();
+    ASSERT_EQ(keys->keys().size(), std::min<std::size_t>(rotations + 1, tls::TicketKeys::most));
+    EXPECT_NE(keys->keys()[0]->name, keys->keys()[1]->name);
+    EXPECT_NE(keys->keys()[0]->cipher, keys->keys()[1]->cipher);
+    EXPECT_EQ(keys->keys().back() == first, rotations < tls::TicketKeys::most);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::net

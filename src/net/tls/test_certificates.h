@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <openssl/x509v3.h>
+
+#include "net/tls/context.h"
+
+// For tests: a certificate authority in a folder of its own, which goes with it.
+namespace sluice::net::tls::testing {
+
+class Authority {
+ public:
+  struct Wish {
+    std::vector<std::string> names = {"localhost"};  // "127.0.0.1" and the like become addresses
+    bool rsa = false;
+    long from_s = -3600;
+    long until_s = 30L * 24 * 3600;
+  };
+
+  Authority() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-tls-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    folder_ = pattern;
+    key_ = EVP_EC_gen("P-256");
+    certificate_ = make(key_, "CA of " + folder_.filename().string(), {.names = {}}, true);
+    write(file(), [this](std::FILE* out) { PEM_write_X509(out, certificate_); });
+  }
+  Authority(const Authority&) = delete;
+  ~Authority() {
+    X509_free(certificate_);
+    EVP_PKEY_free(key_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  [[nodiscard]] std::string file() const { return path("ca.pem"); }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  // A certificate with its key, in the files NAME.pem and NAME.key.
+  CertificateFiles issue(const std::string& name, const Wish& wish) const {
+    EVP_PKEY* key = wish.rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
+    X509* certificate = make(key, wish.names.empty() ? name : wish.names[0], wish, false);
+    CertificateFiles files{path(name + ".pem"), path(name + ".key")};
+    write(files.certificate, [&](std::FILE* out) {
+      PEM_write_X509(out, certificate);
+      PEM_write_X509(out, certificate_);
+    });
+    write(files.key, [&](std::FILE* out) { PEM_write_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr); });
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return files;
+  }
+  CertificateFiles issue(const std::string& name) const { return issue(name, Wish{}); }
+
+  void write_text(const std::string& name, std::string_view text) const {
+    write(path(name), [&](std::FILE* out) { std::fwrite(text.data(), 1, text.size(), out); });
+  }
+
+ private:
+  template <class Writer>
+  static void write(const std::string& path, Writer writer) {
+    std::FILE* out = std::fopen(path.c_str(), "w");
+    if (out == nullptr) throw std::runtime_error(path);
+    writer(out);
+    std::fclose(out);
+  }
+
+  X509* make(EVP_PKEY* key, const std::string& common_name, const Wish& wish, bool authority) const {
+    X509* made = X509_new();
+    X509_set_version(made, X509_VERSION_3);
+    ASN1_INTEGER_set(X509_get_serialNumber(made), ++serial_);
+    X509_gmtime_adj(X509_getm_notBefore(made), wish.from_s);
+    X509_gmtime_adj(X509_getm_notAfter(made), wish.until_s);
+    X509_set_pubkey(made, key);
+    X509_NAME* subject = X509_get_subject_name(made);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(common_name.data()),
+                               static_cast<int>(common_name.size()), -1, 0);
+    X509_set_issuer_name(made, authority ? subject : X509_get_subject_name(certificate_));
+    add(made, NID_basic_constraints, authority ? "critical,CA:TRUE" : "CA:FALSE");
+    std::string names;
+    for (const std::string& name : wish.names) {
+      const bool address = name.find_first_not_of("0123456789.") == name.npos || name.find(':') != name.npos;
+      names += (names.empty() ? "" : ",") + std::string(address ? "IP:" : "DNS:") + name;
+    }
+    if (!names.empty()) add(made, NID_subject_alt_name, names);
+    X509_sign(made, key_, EVP_sha256());
+    return made;
+  }
+  static void add(X509* certificate, int kind, const std::string& value) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value.c_str());
+    if (extension == nullptr) throw std::runtime_error(value);
+    X509_add_ext(certificate, extension, -1);
+    X509_EXTENSION_free(extension);
+  }
+
+  std::filesystem::path folder_;
+  EVP_PKEY* key_ = nullptr;
+  X509* certificate_ = nullptr;
+  mutable long serial_ = 0;
+};
+
+}  // namespace sluice::net::tls::testing
