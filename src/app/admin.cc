@@ -63,6 +63,7 @@ class Admin::Metrics final : public http::Handler {
     ServerMetrics servers;
     DatabaseMetrics databases;
     files::Cache::Counters files;
+    http::compress::Counters compression;
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -76,6 +77,7 @@ class Admin::Metrics final : public http::Handler {
       servers.add(snapshot.server);
       databases.add(snapshot.databases);
       files.add(snapshot.files);
+      compression.add(snapshot.compression);
     }
 
     MetricsText text;
@@ -89,6 +91,7 @@ class Admin::Metrics final : public http::Handler {
     for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
     databases.render(names, text);
     if (!plan_->options.files.empty()) render(files, text);
+    if (!plan_->options.compression.codings.empty()) render(compression, text);
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 

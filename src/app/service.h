@@ -58,6 +58,7 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    http::compress::Counters compression;
   };
   [[nodiscard]] Snapshot snapshot() const;
 
