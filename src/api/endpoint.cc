@@ -103,8 +103,9 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
 class Endpoint::RowsBody final : public http::BodySource {
  public:
   // `layout` is the endpoint's or its plan's: like the database that the cursor is of, they outlive the connections.
-  RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor)
-      : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)) {}
+  // `with_trailers`: the client takes them.
+  RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor, bool with_trailers)
+      : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)), with_trailers_(with_trailers) {}
 
   // Before the answer goes out, while the block's views are valid.
   void take_first(const sql::Block& block, sql::Header header) {
@@ -124,7 +125,9 @@ class Endpoint::RowsBody final : public http::BodySource {
     return encode(reading.take(), out);
   }
 
-  std::span<const http::Field> trailers() const override { return {&trailer_, 1}; }
+  std::span<const http::Field> trailers() const override {
+    return {&trailer_, with_trailers_ ? std::size_t{1} : std::size_t{0}};
+  }
 
  private:
   core::Task<Result<Progress>> wait(Buffer& out, core::Async<sql::Result<sql::Block>> reading) {
@@ -153,6 +156,7 @@ class Endpoint::RowsBody final : public http::BodySource {
   sql::Encoder encoder_;
   Cursor cursor_;
   Buffer ready_;
+  const bool with_trailers_;
   bool last_ = false;
   std::string row_count_;
   http::Field trailer_;
@@ -318,7 +322,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
     response.body = std::move(body);
     return response;
   }
-  auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor));
+  auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor), wish.trailers);
   rows->take_first(*first, wish.header);
   if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));

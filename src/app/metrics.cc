@@ -147,6 +147,23 @@ void ServerMetrics::render(MetricsText& out) const {
   }
 }
 
+void render(const http::ws::Counters& counters, MetricsText& out) {
+  out.family("sluice_websockets_open", "gauge", "WebSocket conversations.");
+  out.sample("sluice_websockets_open", {}, static_cast<double>(counters.open));
+  out.family("sluice_websockets_total", "counter", "WebSocket conversations begun.");
+  out.sample("sluice_websockets_total", {}, static_cast<double>(counters.opened));
+  out.family("sluice_websockets_lost_total", "counter", "WebSocket conversations ended without a close handshake.");
+  out.sample("sluice_websockets_lost_total", {}, static_cast<double>(counters.lost));
+  const std::string received = MetricsText::label("direction", "received");
+  const std::string sent = MetricsText::label("direction", "sent");
+  out.family("sluice_websocket_messages_total", "counter", "Messages of WebSocket conversations.");
+  out.sample("sluice_websocket_messages_total", received, static_cast<double>(counters.messages_received));
+  out.sample("sluice_websocket_messages_total", sent, static_cast<double>(counters.messages_sent));
+  out.family("sluice_websocket_message_bytes_total", "counter", "Bytes of these messages, decompressed.");
+  out.sample("sluice_websocket_message_bytes_total", received, static_cast<double>(counters.bytes_received));
+  out.sample("sluice_websocket_message_bytes_total", sent, static_cast<double>(counters.bytes_sent));
+}
+
 void DatabaseMetrics::add(const std::vector<std::vector<sql::Reading>>& readings) {
   databases_.resize(std::max(databases_.size(), readings.size()));
   for (std::size_t i = 0; i < readings.size(); ++i) {

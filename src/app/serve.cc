@@ -33,15 +33,17 @@ namespace {
 
 // Tells a core to drain.
 struct DrainLetter : core::Letter {
-  DrainLetter(Service& service, Duration grace)
+  DrainLetter(Service& service, Duration grace, std::atomic<unsigned>& cores_left)
       : Letter([](core::Letter& letter) noexcept {
           auto& self = static_cast<DrainLetter&>(letter);
-          self.service.drain(self.grace);
+          self.service.drain(self.grace, self.cores_left);
         }),
         service(service),
-        grace(grace) {}
+        grace(grace),
+        cores_left(cores_left) {}
   Service& service;
   Duration grace;
+  std::atomic<unsigned>& cores_left;
 };
 
 // Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
@@ -160,9 +162,12 @@ std::string url_of(const core::Address& address, bool secure = false) {
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
                   const std::optional<core::Address>& admin) {
-  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
-             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", cores,
-             cores == 1 ? "" : "s");
+  const std::string websockets = plan.websockets.empty() ? ""
+                                                         : fmt::format("{} websocket{}, ", plan.websockets.size(),
+                                                                       plan.websockets.size() == 1 ? "" : "s");
+  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {}{} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
+             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", websockets,
+             cores, cores == 1 ? "" : "s");
   for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   std::fflush(stdout);
@@ -252,10 +257,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
       if (cores.core(i).mailbox().post(*letter)) (void)letter.release();
     }
   });
+  std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace));
-    if (!cores.core(i).mailbox().post(*letters.back())) continue;  // that core has ended already
+    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace, cores_left));
+    if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
   }
   {
     const ForcedEnd forced(signals, socket_files);

@@ -83,7 +83,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
     const auto& options = plan_->options.websockets[websocket.index];
-    add(websocket.pattern, std::make_unique<http::ws::Endpoint>(options, echo_), false, true);
+    auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
+    websockets_.push_back(endpoint.get());
+    add(websocket.pattern, std::move(endpoint), false, true);
   }
 }
 
@@ -95,21 +97,30 @@ void Service::listen(const core::Address& address, bool secure) {
   }
 }
 
-void Service::drain(Duration grace) {
+void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  core_.tasks().spawn([](Service& self, Instant deadline) -> core::Task<void> {
+  core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
+    --left;
+    // The admin listener is the first core's: it answers until nobody serves any more.
+    while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
+      co_await core::Sleep(reactor, reactor.now() + 5ms);
+    }
     self.core_.stop();
-  }(*this, core_.reactor().now() + grace));
+  }(*this, core_.reactor().now() + grace, cores_left));
 }
 
 Service::Snapshot Service::snapshot() const {
   Snapshot result{requests_, server_.counters(), {}, {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
+<<<<<<< HEAD
   if (compression_) result.compression = compression_->counters();
+=======
+  for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
+>>>>>>> main
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,8 +46,8 @@ class Service final : http::Observer {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
-  // Stops accepting, lets what runs finish for at most `grace`, then stops the core.
-  void drain(Duration grace);
+  // Stops accepting, lets what runs finish for at most `grace`, counts itself off `cores_left`, then stops the core.
+  void drain(Duration grace, std::atomic<unsigned>& cores_left);
   [[nodiscard]] bool draining() const { return draining_; }
 
   // The first database that cannot answer; nothing: all can.
@@ -58,7 +59,11 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+<<<<<<< HEAD
     http::compress::Counters compression;
+=======
+    http::ws::Counters websockets;
+>>>>>>> main
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -74,6 +79,7 @@ class Service final : http::Observer {
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<const files::StaticFiles*> files_;  // those of the handlers
+  std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   http::Router router_;

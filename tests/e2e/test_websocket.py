@@ -43,6 +43,11 @@ def test_echo_and_close(sluice):
         client.close_with(1000)
     metrics = server.admin("/metrics")[1]
     assert 'http_response_status_code="101"' in metrics and 'http_route="/echo"' in metrics
+    for sample in ('sluice_websockets_total 1', 'sluice_websockets_lost_total 0',
+                   'sluice_websocket_messages_total{direction="received"} 1',
+                   'sluice_websocket_messages_total{direction="sent"} 1',
+                   'sluice_websocket_message_bytes_total{direction="sent"} 7'):
+        assert sample + "\n" in metrics, sample
 
 
 def test_plain_requests_hear_that_an_upgrade_is_required(sluice):
@@ -172,7 +177,7 @@ def test_wsproto(sluice, compression):
 # ---- keeping alive, and ends ----
 
 def test_silent_clients_are_pinged_and_cut(sluice):
-    server = sluice(ECHO + 'ping_interval = "100ms"\npong_timeout = "500ms"\n')
+    server = sluice(ECHO + 'ping_interval = "100ms"\npong_timeout = "2s"\n')
     with WebSocket(server.port) as silent, WebSocket(server.port) as answering:
         for _ in range(5):
             got = answering.frame()

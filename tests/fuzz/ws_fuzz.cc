@@ -1,6 +1,6 @@
-// The decoder of WebSocket messages, with and without compression, and the handshake's lists. What the decoder says must
-// not depend on how the bytes come: its answers to the input as a whole are compared with those to pieces. The first
-// byte chooses what is looked at and seeds the pieces' sizes.
+// The decoder of WebSocket messages, with and without compression, and the handshake's lists. What the decoder says
+// must not depend on how the bytes come: its answers to the input as a whole are compared with those to pieces. The
+// first byte chooses what is looked at and seeds the pieces' sizes.
 
 #include <cstdint>
 #include <cstdio>
@@ -75,7 +75,8 @@ std::string decode(std::string_view bytes, bool masked, bool compressed, Pieces*
       require(event.kind == Kind::need_more || event.consumed > 0, "a message out of nothing");
       waiting.erase(0, event.consumed);
       if (event.kind == Kind::need_more) {
-        require(waiting.size() < max_header_size + max_control_payload, "the decoder waits for more than a control frame");
+        require(waiting.size() < max_header_size + max_control_payload,
+                "the decoder waits for more than a control frame");
         break;
       }
     }
@@ -94,7 +95,8 @@ void negotiate(std::string_view bytes, std::uint8_t seed) {
   request.upgrade = "websocket";
   request.authority = bytes.substr(bytes.size() / 2);
   request.fields = {fields, (seed & 1) != 0 ? 5u : 4u};
-  const HandshakePolicy policy{.origins = {}, .protocols = {"chat"}, .deflate = DeflatePolicy{.context_takeover = (seed & 2) != 0}};
+  const HandshakePolicy policy{
+      .origins = {}, .protocols = {"chat"}, .deflate = DeflatePolicy{.context_takeover = (seed & 2) != 0}};
   const auto judged = judge_handshake(request, policy);
   if (!judged || !judged->deflate) return;
   require(judged->deflate->server_window_bits >= 8 && judged->deflate->server_window_bits <= 15, "the server's window");

@@ -466,12 +466,23 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   co_return written ? Sent::yes : Sent::no;
 }
 
+// To an HTTP/1.0 client the end of the connection is the end of the body: cut in the middle, by whatever, it must see a
+// reset instead.
+struct Connection::Cut {
+  net::Stream& stream;
+  bool is_cut;
+  ~Cut() {
+    if (is_cut) stream.reactor().reset_on_close(stream.handle());
+  }
+};
+
 core::Task<Connection::Sent> Connection::send_stream(Response response, bool keep) {
   const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
   // To an HTTP/1.0 client the body ends with the connection, so that one closes.
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
+  Cut cut{stream_, !chunked};
   std::uint64_t sent = 0;
   for (;;) {
     const std::size_t complete = output.size();
@@ -490,7 +501,6 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       // answers among it, it still gets.
       output.truncate(complete);
       const bool flushed = (co_await flush()).has_value();
-      if (!chunked) stream_.reactor().reset_on_close(stream_.handle());
       report(&request, response.status, sent, true);
       // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
       if (flushed && chunked && secure()) co_await linger(Goodbye::no);
@@ -507,10 +517,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     }
     if (done) break;
   }
-  report(&request, response.status, sent, false);
+  if (!chunked) cut.is_cut = !co_await flush();
+  report(&request, response.status, sent, cut.is_cut);
   if (!chunked) {
-    co_await flush();
-    co_await linger();
+    if (!cut.is_cut) co_await linger();
     co_return Sent::no;
   }
   co_return Sent::yes;

@@ -55,12 +55,16 @@ class Connection : public core::SlabAllocated {
   class Tunnel;
   template <class T>
   class WhilePresent;
+  struct Cut;
 
   enum class Sent : bool { no, yes };
 
   [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
+  // An idle connection keeps the frame of run(). What it rarely awaits is not inlined: the compiler would lay those
+  // frames into that one, three times its size.
+
   // False: there is no connection.
-  core::Task<bool> shake_hands();
+  [[gnu::noinline]] core::Task<bool> shake_hands();
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
@@ -68,15 +72,15 @@ class Connection : public core::SlabAllocated {
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
   core::Task<Sent> send(Response response, bool head_only, bool keep);
-  core::Task<Sent> send_stream(Response response, bool keep);
-  core::Task<Sent> answer_with_body(const Parsed& parsed);
+  [[gnu::noinline]] core::Task<Sent> send_stream(Response response, bool keep);
+  [[gnu::noinline]] core::Task<Sent> answer_with_body(const Parsed& parsed);
   // Answers with 101; run_upgrade() goes on.
   void change_protocol(Response response, std::size_t head_size);
   // `request`: what is refused, where its head was whole.
-  core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
+  [[gnu::noinline]] core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
   // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
   enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
-  core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
+  [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 

@@ -9,13 +9,13 @@ namespace sluice::http::ws {
 namespace {
 
 constexpr std::size_t read_bytes = 16 * 1024;
-constexpr std::size_t large_read_bytes = 64 * 1024;   // within a large frame
-constexpr std::size_t output_bytes = 64 * 1024;       // frames gather up to here; then senders wait
-constexpr std::size_t copied_bytes = 16 * 1024;       // a longer message is written from where it lies
-constexpr std::size_t least_compressed_bytes = 64;    // a shorter message that stands alone only grows
+constexpr std::size_t large_read_bytes = 64 * 1024;  // within a large frame
+constexpr std::size_t output_bytes = 64 * 1024;      // frames gather up to here; then senders wait
+constexpr std::size_t copied_bytes = 16 * 1024;      // a longer message is written from where it lies
+constexpr std::size_t least_compressed_bytes = 64;   // a shorter message that stands alone only grows
 constexpr std::size_t spare_buffers = 64;
 constexpr std::size_t spare_buffer_bytes = 128 * 1024;
-constexpr unsigned reads_a_turn = 16;                 // then others of the core have theirs
+constexpr unsigned reads_a_turn = 16;  // then others of the core have theirs
 
 }  // namespace
 
@@ -108,7 +108,9 @@ Channel::Channel(Duplex& duplex, ChannelPool& pool, const ChannelOptions& option
       decoder_({.max_frame = options.max_frame,
                 .max_message = options.max_message,
                 .peer_masks = true,
-                .inflater = own_inflater_ ? own_inflater_.get() : agreed ? &pool.codecs().inflater() : nullptr,
+                .inflater = own_inflater_ ? own_inflater_.get()
+                            : agreed      ? &pool.codecs().inflater()
+                                          : nullptr,
                 .keep_context = own_inflater_ != nullptr}),
       heard_(reactor_.now()) {
   ++pool_.counters_.opened;
@@ -199,7 +201,7 @@ core::Task<Result<Message>> Channel::receive_later() {
       reads_ = 0;
     }
     if (++reads_ > reads_a_turn) {
-      co_await core::Sleep(reactor_, reactor_.now());
+      co_await core::Sleep(reactor_, Instant{});  // until the next turn
       if (over_) co_return fail(Errc::closed);
     }
     if (in_.capacity() == 0) in_ = pool_.take();
@@ -328,6 +330,7 @@ void Channel::lose() {
   if (lost_) return;
   if (!close_sent_) code_ = CloseCode::abnormal;
   lost_ = over_ = true;
+  ++pool_.counters_.lost;
   out_.clear();
   wakes_receiver_ = true;
   ask_for_pump();

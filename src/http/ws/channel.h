@@ -14,6 +14,7 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/message.h"
+#include "http/ws/counters.h"
 #include "http/ws/decoder.h"
 #include "http/ws/deflate.h"
 #include "http/ws/frame.h"
@@ -39,15 +40,6 @@ struct ChannelOptions {
 // What the channels of one core share and count.
 class ChannelPool {
  public:
-  struct Counters {
-    std::uint64_t opened = 0;
-    std::uint64_t open = 0;  // gauge
-    std::uint64_t messages_received = 0;
-    std::uint64_t messages_sent = 0;
-    std::uint64_t bytes_received = 0;  // of messages, decompressed
-    std::uint64_t bytes_sent = 0;      // likewise
-  };
-
   [[nodiscard]] Buffer take();
   void give_back(Buffer&& buffer);
   [[nodiscard]] SharedCodecs& codecs() { return codecs_; }
@@ -137,9 +129,9 @@ class Channel {
   Hook hook_{*this};
   Turn* first_turn_ = nullptr;  // those who wait to write, in their order
   Turn* last_turn_ = nullptr;
-  Instant heard_;        // when bytes came last
-  Instant deadline_{};   // for the pong, or for the peer's close frame
-  unsigned reads_ = 0;   // in this turn of the loop
+  Instant heard_;       // when bytes came last
+  Instant deadline_{};  // for the pong, or for the peer's close frame
+  unsigned reads_ = 0;  // in this turn of the loop
   Instant reads_turn_{};
   CloseCode code_ = CloseCode::none;
   bool writing_ = false;

@@ -2,13 +2,13 @@
 // close handshake, backpressure, and bad weather.
 #include "http/ws/channel.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
@@ -26,7 +26,11 @@ constexpr Mask test_mask{'\x37', '\xfa', '\x21', '\x3d'};
 
 std::string frame(Opcode opcode, std::string_view payload, bool fin = true, bool compressed = false) {
   Buffer out;
-  append_header(out, {.opcode = opcode, .fin = fin, .compressed = compressed, .masked = true, .mask = test_mask,
+  append_header(out, {.opcode = opcode,
+                      .fin = fin,
+                      .compressed = compressed,
+                      .masked = true,
+                      .mask = test_mask,
                       .payload_size = payload.size()});
   std::string body(payload);
   apply_mask(body.data(), body.data(), body.size(), test_mask);
@@ -65,8 +69,8 @@ class Client {
         answer = in_.view().substr(0, end + 2);
         in_.consume(end + 4);
         co_return answer.starts_with("HTTP/1.1 101 ") &&
-            answer.find("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n") != std::string::npos &&
-            answer.find("Connection: upgrade\r\n") != std::string::npos;
+            answer.find("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n") !=
+                std::string::npos&& answer.find("Connection: upgrade\r\n") != std::string::npos;
       }
       const auto got = co_await stream_.read(in_, 4096, reactor.now() + 60s);
       if (!got || *got == 0) co_return false;
@@ -100,7 +104,10 @@ class Client {
   net::Stream stream_;
   Buffer in_;
   Inflater inflater_{15};
-  Decoder decoder_{{.max_frame = 1u << 30, .max_message = 1u << 30, .peer_masks = false, .inflater = &inflater_,
+  Decoder decoder_{{.max_frame = 1u << 30,
+                    .max_message = 1u << 30,
+                    .peer_masks = false,
+                    .inflater = &inflater_,
                     .keep_context = true}};
 };
 
@@ -199,7 +206,8 @@ TEST_F(ChannelTest, EchoesAndCloses) {
 TEST_F(ChannelTest, MessagesMayComeWithTheHandshake) {
   start();
   run([](ChannelTest& test) -> Task<void> {
-    EXPECT_TRUE(co_await test.client->open(test.address, {}, frame(Opcode::text, "early") + frame(Opcode::text, "bird")));
+    EXPECT_TRUE(
+        co_await test.client->open(test.address, {}, frame(Opcode::text, "early") + frame(Opcode::text, "bird")));
     Event event = co_await test.client->next();
     EXPECT_EQ(event.data, "early");
     event = co_await test.client->next();
@@ -312,7 +320,8 @@ TEST_F(ChannelTest, WhenTheServiceReturnsTheChannelSaysGoodbye) {
     EXPECT_EQ(event.kind, Kind::close);
     EXPECT_EQ(event.code, CloseCode::normal);
     // What still comes is dropped; the answer ends it.
-    (void)co_await client.send(frame(Opcode::text, "late") + frame(Opcode::ping, "late") + close_frame(CloseCode::normal));
+    (void)co_await client.send(frame(Opcode::text, "late") + frame(Opcode::ping, "late") +
+                               close_frame(CloseCode::normal));
     event = co_await client.next();
     EXPECT_EQ(event.kind, Kind::need_more);
   }(*this));
@@ -549,10 +558,18 @@ TEST_F(ChannelTest, CompressionBothWays) {
 // echoes in order or loses its connection; and afterwards nothing is left (TearDown).
 TEST_F(ChannelTest, BadWeather) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    options.compression = seed % 3 == 0 ? Compression::off : seed % 3 == 1 ? Compression::message : Compression::connection;
+    options.compression = seed % 3 == 0   ? Compression::off
+                          : seed % 3 == 1 ? Compression::message
+                                          : Compression::connection;
     service.begun = service.ended = 0;
-    core::Faults faults{.short_read = 0.3, .short_write = 0.3, .would_block = 0.2, .split = 0.4, .stall = 0.01,
-                        .reset = 0.0005, .vanish = 0.0002, .buffer = 8'000};
+    core::Faults faults{.short_read = 0.3,
+                        .short_write = 0.3,
+                        .would_block = 0.2,
+                        .split = 0.4,
+                        .stall = 0.01,
+                        .reset = 0.0005,
+                        .vanish = 0.0002,
+                        .buffer = 8'000};
     start(faults, seed);
     constexpr int clients = 6;
     int done = 0;
@@ -597,8 +614,9 @@ TEST_F(ChannelTest, BadWeather) {
         }
         bytes += close_frame(CloseCode::normal);
         core::TaskGroup sending;
-        sending.spawn([](Client& to, std::string all_bytes) -> Task<void> { (void)co_await to.send(std::move(all_bytes)); }(
-            client, std::move(bytes)));
+        sending.spawn([](Client& to, std::string all_bytes) -> Task<void> {
+          (void)co_await to.send(std::move(all_bytes));
+        }(client, std::move(bytes)));
         std::size_t got = 0;
         for (;;) {
           const Event event = co_await client.next();

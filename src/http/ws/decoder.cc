@@ -35,8 +35,8 @@ Decoder::Event Decoder::control(const FrameHeader& header, std::string_view payl
   event.kind = Event::Kind::close;
   if (payload.empty()) return event;
   if (payload.size() == 1) return refuse(CloseCode::protocol_error, consumed);
-  const auto code = static_cast<std::uint16_t>(static_cast<std::uint8_t>(payload[0]) << 8 |
-                                               static_cast<std::uint8_t>(payload[1]));
+  const auto code =
+      static_cast<std::uint16_t>(static_cast<std::uint8_t>(payload[0]) << 8 | static_cast<std::uint8_t>(payload[1]));
   if (!is_sendable(code)) return refuse(CloseCode::protocol_error, consumed);
   event.code = static_cast<CloseCode>(code);
   event.data = payload.substr(2);
@@ -48,14 +48,15 @@ Decoder::Event Decoder::finish(std::string_view whole, std::size_t consumed) {
   in_message_ = false;
   given_ = true;
   if (compressed_) {
-    const auto outcome =
-        options_.inflater->decompress(whole, inflated_, options_.max_message, options_.keep_context);
+    const auto outcome = options_.inflater->decompress(whole, inflated_, options_.max_message, options_.keep_context);
     if (outcome == Inflater::Outcome::too_large) return refuse(CloseCode::too_large, consumed);
     if (outcome == Inflater::Outcome::malformed) return refuse(CloseCode::invalid_data, consumed);
     whole = inflated_.view();
     if (text_ && !is_utf8(whole)) return refuse(CloseCode::invalid_data, consumed);
   }
-  return {.kind = text_ ? Event::Kind::text : Event::Kind::binary, .code = CloseCode::none, .consumed = consumed,
+  return {.kind = text_ ? Event::Kind::text : Event::Kind::binary,
+          .code = CloseCode::none,
+          .consumed = consumed,
           .data = whole};
 }
 
@@ -81,15 +82,18 @@ Decoder::Event Decoder::next(std::span<char> bytes) {
         const auto first = static_cast<std::uint8_t>(rest[0]);
         const auto second = static_cast<std::uint8_t>(rest[1]);
         const std::size_t size = second - 0x80u;
-        if ((first == 0x81 || first == 0x82) && size < 126 && rest.size() - 6 >= size && size <= most_short_) [[likely]] {
+        if ((first == 0x81 || first == 0x82) && size < 126 && rest.size() - 6 >= size && size <= most_short_)
+            [[likely]] {
           Mask mask;
           std::memcpy(mask.data(), rest.data() + 2, 4);
           char* const payload = rest.data() + 6;
           apply_mask(payload, payload, size, mask);
           const bool text = first == 0x81;
           if (text && !is_utf8({payload, size})) return refuse(CloseCode::invalid_data, used + 6 + size);
-          return {.kind = text ? Event::Kind::text : Event::Kind::binary, .code = CloseCode::none,
-                  .consumed = used + 6 + size, .data = {payload, size}};
+          return {.kind = text ? Event::Kind::text : Event::Kind::binary,
+                  .code = CloseCode::none,
+                  .consumed = used + 6 + size,
+                  .data = {payload, size}};
         }
       }
       const ParsedHeader parsed = parse_header({rest.data(), rest.size()});

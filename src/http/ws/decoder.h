@@ -59,7 +59,7 @@ class Decoder {
 
   const Options options_;
   const std::size_t most_short_;  // bytes of a frame with a length of one byte, within the limits
-  FrameHeader frame_;  // the data frame whose payload comes
+  FrameHeader frame_;             // the data frame whose payload comes
   std::uint64_t frame_left_ = 0;
   bool in_frame_ = false;
   bool in_message_ = false;

@@ -1,9 +1,9 @@
 #include "http/ws/decoder.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http::ws {
 namespace {
@@ -14,8 +14,12 @@ using Kind = Decoder::Event::Kind;
 std::string frame(Opcode opcode, std::string_view payload, bool fin = true, bool compressed = false,
                   bool masked = true) {
   Buffer out;
-  FrameHeader header{.opcode = opcode, .fin = fin, .compressed = compressed, .masked = masked,
-                     .mask = {'\x11', '\xa2', '\x5c', '\xff'}, .payload_size = payload.size()};
+  FrameHeader header{.opcode = opcode,
+                     .fin = fin,
+                     .compressed = compressed,
+                     .masked = masked,
+                     .mask = {'\x11', '\xa2', '\x5c', '\xff'},
+                     .payload_size = payload.size()};
   append_header(out, header);
   std::string body(payload);
   if (masked) apply_mask(body.data(), body.data(), body.size(), header.mask);
@@ -78,7 +82,9 @@ Seen text(std::string data) { return {Kind::text, CloseCode::none, std::move(dat
 Seen binary(std::string data) { return {Kind::binary, CloseCode::none, std::move(data)}; }
 Seen ping(std::string data) { return {Kind::ping, CloseCode::none, std::move(data)}; }
 Seen refused(CloseCode code) { return {Kind::refused, code, {}}; }
-Seen closed(int code, std::string reason = {}) { return {Kind::close, static_cast<CloseCode>(code), std::move(reason)}; }
+Seen closed(int code, std::string reason = {}) {
+  return {Kind::close, static_cast<CloseCode>(code), std::move(reason)};
+}
 
 TEST(Decoder, MessagesOfOneFrame) {
   expect(frame(Opcode::text, "Hello") + frame(Opcode::binary, "\x00\xff"s) + frame(Opcode::text, ""),
@@ -225,8 +231,8 @@ class CompressedDecoder : public testing::Test {
   }
   Inflater inflater{15};
   Deflater deflater{15};
-  Decoder::Options options{.max_frame = 1000, .max_message = 1000, .peer_masks = true, .inflater = &inflater,
-                           .keep_context = false};
+  Decoder::Options options{
+      .max_frame = 1000, .max_message = 1000, .peer_masks = true, .inflater = &inflater, .keep_context = false};
 };
 
 TEST_F(CompressedDecoder, OneFrameAndSeveral) {

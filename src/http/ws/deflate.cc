@@ -1,10 +1,10 @@
 #include "http/ws/deflate.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <new>
 #include <optional>
+
+#include <zlib.h>
 
 #include "http/h1/scan.h"
 
@@ -165,7 +165,8 @@ Deflater::Deflater(int window_bits) : stream_(std::make_unique<z_stream_s>()) {
 Deflater::~Deflater() { deflateEnd(stream_.get()); }
 
 void Deflater::compress(std::string_view message, Buffer& out, bool keep_context) {
-  // An empty message is an empty block that is not stored; a flush after a flush would give nothing (RFC 7692, 7.2.3.6).
+  // An empty message is an empty block that is not stored; a flush after a flush would give nothing (RFC
+  // 7692, 7.2.3.6).
   if (message.empty()) return out.push_back('\0');
   stream_->next_in = bytes_of(message);
   constexpr std::size_t most_in = 1u << 30;
@@ -213,8 +214,8 @@ Inflater::Outcome Inflater::feed(std::string_view bytes, Buffer& out, std::size_
   stream_->avail_in = static_cast<uInt>(bytes.size());
   for (;;) {
     // One byte more than allowed tells a message that is too large from one that just fits.
-    const std::size_t room = std::clamp<std::size_t>(limit_size + 1 - out.size(), 1,
-                                                     std::max<std::size_t>(bytes.size() * 4, 4096));
+    const std::size_t room =
+        std::clamp<std::size_t>(limit_size + 1 - out.size(), 1, std::max<std::size_t>(bytes.size() * 4, 4096));
     stream_->next_out = reinterpret_cast<Bytef*>(out.reserve(room));
     stream_->avail_out = static_cast<uInt>(room);
     const int result = inflate(stream_.get(), Z_SYNC_FLUSH);

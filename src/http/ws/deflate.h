@@ -28,8 +28,8 @@ struct DeflateParameters {
 
 // What we would agree to.
 struct DeflatePolicy {
-  bool context_takeover = false;   // a dictionary that lasts from message to message, in both directions
-  std::uint8_t window_bits = 15;   // the largest window, 9 to 15
+  bool context_takeover = false;  // a dictionary that lasts from message to message, in both directions
+  std::uint8_t window_bits = 15;  // the largest window, 9 to 15
 };
 
 struct Negotiation {

@@ -1,9 +1,9 @@
 #include "http/ws/deflate.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http::ws {
 namespace {
@@ -76,9 +76,9 @@ TEST(Negotiation, OffersThatAreDeclined) {
 }
 
 TEST(Negotiation, WhatIsNoListOfExtensions) {
-  for (const char* field : {"permessage-deflate; ", "permessage-deflate;=1", "permessage-deflate; a=",
-                            "permessage-deflate; a=\"b", "permessage-deflate; a=\"b c\"", "permessage-deflate a", "a=b",
-                            "permessage-deflate, ;", "\"a\"", "a;b=\"\""}) {
+  for (const char* field :
+       {"permessage-deflate; ", "permessage-deflate;=1", "permessage-deflate; a=", "permessage-deflate; a=\"b",
+        "permessage-deflate; a=\"b c\"", "permessage-deflate a", "a=b", "permessage-deflate, ;", "\"a\"", "a;b=\"\""}) {
     EXPECT_EQ(ask({field}).outcome, Outcome::malformed) << field;
     EXPECT_EQ(ask({"permessage-deflate", field}).outcome, Outcome::malformed) << field;
   }
@@ -210,7 +210,8 @@ TEST(Deflate, WhatIsNoDeflateStream) {
     EXPECT_NE(inflate(inflater, payload.substr(0, size), false), text) << size;
     EXPECT_EQ(inflate(inflater, payload, false), text);
   }
-  for (const std::string& wrong : {"\x06"s, "\xff"s, "\x04\x00"s, "\x00\x05\x00\xfa"s, "\xf2\x48\xcd"s, "hello, world"s}) {
+  for (const std::string& wrong :
+       {"\x06"s, "\xff"s, "\x04\x00"s, "\x00\x05\x00\xfa"s, "\xf2\x48\xcd"s, "hello, world"s}) {
     Buffer out;
     EXPECT_EQ(inflater.decompress(wrong, out, 1000, true), Inflater::Outcome::malformed)
         << testing::PrintToString(wrong);

@@ -37,7 +37,7 @@ class Endpoint final : public Handler {
   Endpoint(const WebSocketOptions& options, Service& service);
 
   [[nodiscard]] core::Async<Response> handle(Request& request) override;
-  [[nodiscard]] const ChannelPool::Counters& counters() const { return pool_.counters(); }
+  [[nodiscard]] const Counters& counters() const { return pool_.counters(); }
 
  private:
   class Conversation;

@@ -89,7 +89,8 @@ void apply_mask(char* to, const char* from, std::size_t size, const Mask& mask, 
     word ^= eight;
     std::memcpy(to + i, &word, 8);
   }
-  for (std::uint64_t rest = eight; i < size; ++i, rest >>= 8) to[i] = static_cast<char>(from[i] ^ static_cast<char>(rest));
+  for (std::uint64_t rest = eight; i < size; ++i, rest >>= 8)
+    to[i] = static_cast<char>(from[i] ^ static_cast<char>(rest));
 }
 
 void append_header(Buffer& out, const FrameHeader& header) {

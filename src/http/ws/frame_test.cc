@@ -1,8 +1,8 @@
 #include "http/ws/frame.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http::ws {
 namespace {
@@ -14,7 +14,10 @@ TEST(ParseHeader, KnowsTheThreeLengthsWithAndWithoutMask) {
   for (const std::uint64_t size : {0ull, 1ull, 125ull, 126ull, 0xFFFFull, 0x10000ull, 0x7FFFFFFFFFFFFFFFull}) {
     for (const bool masked : {false, true}) {
       Buffer bytes;
-      append_header(bytes, {.opcode = Opcode::binary, .fin = true, .masked = masked, .mask = {'a', 'b', 'c', 'd'},
+      append_header(bytes, {.opcode = Opcode::binary,
+                            .fin = true,
+                            .masked = masked,
+                            .mask = {'a', 'b', 'c', 'd'},
                             .payload_size = size});
       for (std::size_t shown = 0; shown < bytes.size(); ++shown) {
         EXPECT_EQ(parse_header(bytes.view().substr(0, shown)).state, State::need_more) << size << ' ' << shown;
@@ -106,8 +109,9 @@ TEST(AppendClose, CodeAndReason) {
   EXPECT_EQ(out.view(), "\x88\x00"s);
   out.clear();
   append_close(out, CloseCode::going_away, "bye");
-  EXPECT_EQ(out.view(), "\x88\x05\x03\xe9"
-                        "bye");
+  EXPECT_EQ(out.view(),
+            "\x88\x05\x03\xe9"
+            "bye");
 }
 
 TEST(AppendClose, ALongReasonIsCutAtACharacter) {
@@ -121,8 +125,8 @@ TEST(AppendClose, ALongReasonIsCutAtACharacter) {
 
 TEST(CloseCode, WhichMayBeSent) {
   for (int code = 0; code < 65536; ++code) {
-    const bool allowed = (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||
-                         (code >= 3000 && code < 5000);
+    const bool allowed =
+        (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) || (code >= 3000 && code < 5000);
     EXPECT_EQ(is_sendable(static_cast<std::uint16_t>(code)), allowed) << code;
   }
 }

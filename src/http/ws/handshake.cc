@@ -1,10 +1,10 @@
 #include "http/ws/handshake.h"
 
-#include <openssl/evp.h>
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <array>
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include "http/accept.h"
 #include "http/h1/scan.h"
@@ -100,12 +100,11 @@ std::expected<Handshake, Response> judge_handshake(const Request& request, const
   // Browsers send the page's origin; who sends none is no browser, and could claim any.
   if (const int origins = count_of(request.fields, "origin"); origins != 0) {
     const std::string_view origin = request.field("origin");
-    const bool granted =
-        policy.origins.empty()
-            ? is_same_origin(origin, request.authority)
-            : std::ranges::any_of(policy.origins, [origin](const std::string& allowed) {
-                return allowed == "*" || same_name(allowed, origin);
-              });
+    const bool granted = policy.origins.empty()
+                             ? is_same_origin(origin, request.authority)
+                             : std::ranges::any_of(policy.origins, [origin](const std::string& allowed) {
+                                 return allowed == "*" || same_name(allowed, origin);
+                               });
     if (!granted || origins > 1) {
       return std::unexpected(problem(403, "Pages of this origin may not connect here."));
     }

@@ -14,9 +14,9 @@ namespace sluice::http::ws {
 
 // Whom a conversation is granted.
 struct HandshakePolicy {
-  std::vector<std::string> origins;        // "https://example.com", "*": any; empty: the server's own
-  std::vector<std::string> protocols;      // Sec-WebSocket-Protocol, that the service speaks
-  std::optional<DeflatePolicy> deflate;    // nothing: no compression
+  std::vector<std::string> origins;      // "https://example.com", "*": any; empty: the server's own
+  std::vector<std::string> protocols;    // Sec-WebSocket-Protocol, that the service speaks
+  std::optional<DeflatePolicy> deflate;  // nothing: no compression
 };
 
 // What was agreed.
@@ -29,8 +29,7 @@ struct Handshake {
 
 // Judges the opening handshake of RFC 6455, 4.2, and of RFC 8441, 5. The other way: the answer that refuses it: 426
 // (not a WebSocket request, or of another version), 400 (malformed), 403 (its origin may not).
-[[nodiscard]] std::expected<Handshake, Response> judge_handshake(const Request& request,
-                                                                 const HandshakePolicy& policy);
+[[nodiscard]] std::expected<Handshake, Response> judge_handshake(const Request& request, const HandshakePolicy& policy);
 
 // The Sec-WebSocket-Accept for a Sec-WebSocket-Key.
 [[nodiscard]] std::string accept_for(std::string_view key);

@@ -1,17 +1,16 @@
 #include "http/ws/handshake.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http::ws {
 namespace {
 
 struct Asked {
-  std::vector<Field> fields = {{"Host", "example.com"},
-                               {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="},
-                               {"Sec-WebSocket-Version", "13"}};
+  std::vector<Field> fields = {
+      {"Host", "example.com"}, {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}, {"Sec-WebSocket-Version", "13"}};
   Method method = Method::get;
   Version version = Version::http11;
   std::string_view upgrade = "websocket";
@@ -107,7 +106,8 @@ TEST(Handshake, SameOrigin) {
 }
 
 TEST(Handshake, AListOfOrigins) {
-  const HandshakePolicy policy{.origins = {"https://example.org", "http://localhost:3000"}, .protocols = {}, .deflate = {}};
+  const HandshakePolicy policy{
+      .origins = {"https://example.org", "http://localhost:3000"}, .protocols = {}, .deflate = {}};
   EXPECT_EQ(Asked().status(policy), 101);
   EXPECT_EQ(Asked().with("Origin", "https://example.org").status(policy), 101);
   EXPECT_EQ(Asked().with("Origin", "http://localhost:3000").status(policy), 101);

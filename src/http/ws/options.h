@@ -47,7 +47,8 @@ struct WebSocketOptions {
     constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
     for (const char c : text) {
       const bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-      if (!letter_or_digit && marks.find(c) == marks.npos) return "must be a token: letters, digits and !#$%&'*+-.^_`|~";
+      if (!letter_or_digit && marks.find(c) == marks.npos)
+        return "must be a token: letters, digits and !#$%&'*+-.^_`|~";
     }
     return text.empty() ? "must not be empty" : std::string();
   }
@@ -62,10 +63,11 @@ struct WebSocketOptions {
             {.min = 1_B, .max = 1_GiB});
     v.field("max_frame", &Self::max_frame, "The longest frame: close 1009 beyond it. Without: as long as a message.",
             {.min = 1_B, .max = 1_GiB});
-    v.field("origins", &Self::origins,
-            "The pages that may connect, such as `https://example.com`; `*`: all. `[]`: those of the same host and port. "
-            "Others get 403; a client that sends no Origin is no browser and passes.",
-            {.check = check_origin});
+    v.field(
+        "origins", &Self::origins,
+        "The pages that may connect, such as `https://example.com`; `*`: all. `[]`: those of the same host and port. "
+        "Others get 403; a client that sends no Origin is no browser and passes.",
+        {.check = check_origin});
     v.field("protocols", &Self::protocols,
             "The subprotocols that are spoken. The first of the client's that is among them is agreed on.",
             {.check = check_protocol});

@@ -1,9 +1,9 @@
 #include "http/ws/utf8.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <simdjson.h>
 
 namespace sluice::http::ws {
 namespace {

@@ -134,7 +134,7 @@ Connection::InFlight Connection::pop() {
   --flight_size_;
   begin_foremost();
   if (may_be_hit_ != 0 && may_be_hit_ != all) --may_be_hit_;
-  if (flight_size_ != 0 && foremost().query == nullptr) cancel_abandoned();
+  if (flight_size_ != 0) cancel_abandoned();
   return entry;
 }
 
@@ -209,8 +209,8 @@ void Connection::forget(Query& query) {
       if (i == 0) {
         answer_.discard = true;
         if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.statement);
-        cancel_abandoned();
       }
+      cancel_abandoned();
       return;
     }
   }
@@ -257,12 +257,24 @@ void Connection::release(Query&) {
   flush_soon();  // and the runner looks whether the server has closed meanwhile
 }
 
+// The answers of a batch come together, so it cannot be told which of its requests the server is at: one that nobody
+// waits for is enough. Who is hit in its stead is asked again, alone.
+bool Connection::foremost_is_abandoned() const {
+  for (std::size_t i = 0; i < flight_size_; ++i) {
+    const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
+    if (entry.query == nullptr && !entry.setting) return true;
+    if (entry.synced) break;
+  }
+  return false;
+}
+
+
 // A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
 // end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
 // meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
 void Connection::cancel_abandoned() {
   if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
-  if (flight_size_ == 0 || foremost().query != nullptr || foremost().setting) return;
+  if (!foremost_is_abandoned()) return;
   const Instant now = pool_.reactor().now();
   if (now < cancel_due_) {
     watch(cancel_due_);
@@ -670,6 +682,7 @@ Connection::Progress Connection::scan(Piece& piece) {
   piece.columns = lease_columns_;
   piece.fields = {fields_.data(), used};
   piece.bytes = inbox_.kept();
+  piece.failing = answer_.error != nullptr;
   if (lease_finished_) {
     piece.finished = true;
     piece.error = std::move(answer_.error);

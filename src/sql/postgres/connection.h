@@ -92,6 +92,7 @@ class Connection {
     std::size_t rows = 0;
     std::size_t bytes = 0;
     bool finished = false;               // ReadyForQuery has come
+    bool failing = false;                // an error has come, behind the rows
     std::unique_ptr<ServerError> error;  // with finished
     bool stale = false;                  // with finished: the statement has to be prepared again
     bool unusable = false;               // with finished: it is no result that has columns
@@ -188,6 +189,7 @@ class Connection {
   void handle_ready(const Message& message);
   void drop_skipped();
   void end_batch();
+  [[nodiscard]] bool foremost_is_abandoned() const;
   void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
   [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);

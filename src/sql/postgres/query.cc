@@ -219,7 +219,7 @@ void Query::answer_overflowed() {
   ++pool_.counters().overflows;
   pool_.was_large(*statement_, true);
   use_ = Use::exclusive;
-  stage_ = Stage::fresh;
+  start_over();
   wake();
 }
 
@@ -308,11 +308,12 @@ bool Query::scan(bool first) {
       case Connection::Progress::ready:
         break;
     }
+    // An error behind rows that nobody has seen yet is the answer.
+    if (first && piece_.failing && !piece_.finished) continue;
     pool_.reactor().timers().cancel(timer_);
     timed_out_ = false;
     bytes_ += piece_.bytes;
     rows_ += piece_.rows;
-    // An error behind rows that nobody has seen yet is the answer.
     if (piece_.finished && (first || piece_.rows == 0)) {
       if (piece_.stale && first && again_after_stale()) return true;
       if (piece_.error || piece_.unusable) {
