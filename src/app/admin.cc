@@ -63,11 +63,8 @@ class Admin::Metrics final : public http::Handler {
     ServerMetrics servers;
     DatabaseMetrics databases;
     files::Cache::Counters files;
-<<<<<<< HEAD
     http::compress::Counters compression;
-=======
     http::ws::Counters websockets;
->>>>>>> main
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -81,11 +78,8 @@ class Admin::Metrics final : public http::Handler {
       servers.add(snapshot.server);
       databases.add(snapshot.databases);
       files.add(snapshot.files);
-<<<<<<< HEAD
       compression.add(snapshot.compression);
-=======
       websockets += snapshot.websockets;
->>>>>>> main
     }
 
     MetricsText text;
@@ -99,11 +93,8 @@ class Admin::Metrics final : public http::Handler {
     for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
     databases.render(names, text);
     if (!plan_->options.files.empty()) render(files, text);
-<<<<<<< HEAD
     if (!plan_->options.compression.codings.empty()) render(compression, text);
-=======
     if (!plan_->websockets.empty()) render(websockets, text);
->>>>>>> main
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 

@@ -88,11 +88,8 @@ class ServerMetrics {
 
 // The caches of all [[files]].
 void render(const files::Cache::Counters& files, MetricsText& out);
-<<<<<<< HEAD
 void render(const http::compress::Counters& compression, MetricsText& out);
-=======
 void render(const http::ws::Counters& counters, MetricsText& out);
->>>>>>> main
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

@@ -113,14 +113,11 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
-<<<<<<< HEAD
   if (compression_) result.compression = compression_->counters();
-=======
   for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
->>>>>>> main
   return result;
 }
 

@@ -59,11 +59,8 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
-<<<<<<< HEAD
     http::compress::Counters compression;
-=======
     http::ws::Counters websockets;
->>>>>>> main
   };
   [[nodiscard]] Snapshot snapshot() const;
 
