@@ -1,8 +1,8 @@
 """TLS between Sluice and PostgreSQL: every sslmode against servers that have it, have none, or are somebody else."""
 import json
+import os
 import pathlib
 import pwd
-import os
 import shutil
 import socket
 import struct
@@ -12,9 +12,9 @@ import time
 
 import pytest
 
+from certificates import Authority
 from cluster import Postgres
 from conftest import SLUICE
-from test_tls import Authority
 
 ROWS = 200_000
 SSL_REQUEST, CANCEL_REQUEST = 80877103, 80877102
