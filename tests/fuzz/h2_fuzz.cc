@@ -110,6 +110,7 @@ class Judge final : public Handler {
 
 struct Quiet final : Session::Owner {
   void has_output() override {}
+  void upgrade_ended() override {}
 };
 
 void fuzz_session(std::string_view bytes, std::uint8_t seed) {

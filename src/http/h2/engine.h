@@ -39,6 +39,7 @@ class Engine {
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
   Buffer spare_output;  // lent to the connection that writes
+  Buffer spare_input;   // lent to the tunnel that receives
 
  private:
   std::vector<std::unique_ptr<Stream>> spare_streams_;

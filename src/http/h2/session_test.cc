@@ -50,6 +50,7 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
   };
 
   void has_output() override { ++output_told; }
+  void upgrade_ended() override { ++upgrades_ended; }
   void completed(const Completion& completion) override {
     completions.push_back({completion.status, completion.request != nullptr, completion.broken, completion.body_bytes});
   }
@@ -115,6 +116,7 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
   ServerOptions options;
   std::vector<Completed> completions;
   int output_told = 0;
+  int upgrades_ended = 0;
   Server::Counters counters;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Session> session;
