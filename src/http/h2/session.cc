@@ -627,7 +627,12 @@ void Session::send_tunnelled(Stream& stream) {
 
 // A reset is to HTTP/2 what it is to TCP: the client can tell that something is missing.
 void Session::end_tunnelled(Stream& stream, bool cut) {
-  if (!cut) return send_tunnelled(stream);
+  if (!cut) {
+    // Even an empty DATA frame waits for a window that is shut, and that has an end.
+    stream.body_unsent = true;
+    stream.progress_at = engine_.reactor.now();
+    return send_tunnelled(stream);
+  }
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
   owner_.has_output();
 }
