@@ -11,6 +11,7 @@ import h2.events
 import h2.exceptions
 
 from http1 import Broken, Connection, Response
+from http2 import GOAWAY
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
@@ -139,11 +140,13 @@ class WebSocketOverHttp2(WebSocket):
             Connection.__init__(self, port, timeout)
             if tls is not None:
                 self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
-            self.connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+            self.connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8",
+                                                                                   validate_outbound_headers=False))
             self.connection.initiate_connection()
             self.clients = {}  # by stream
             self.settings = None
-            self.goaways = []
+            self.goaways = []  # (code, last stream)
+            self.frames = b""  # what has come of a frame that is not whole
         else:
             for name in ("socket", "connection", "clients"):
                 setattr(self, name, getattr(beside, name))
@@ -177,7 +180,7 @@ class WebSocketOverHttp2(WebSocket):
         while self.answer is None:
             assert self.reset is None, f"reset with {self.reset} instead of an answer"
             self.listen()
-        if self.answer.status == 200:
+        if method == "CONNECT" and self.answer.status == 200:
             for name in ("sec-websocket-accept", "upgrade", "connection", "content-length", "transfer-encoding"):
                 assert self.answer.get(name) is None, name
         return self.answer
@@ -206,7 +209,7 @@ class WebSocketOverHttp2(WebSocket):
             for client in self.clients.values():
                 client.ended = True
             return
-        for event in self.connection.receive_data(data):
+        for event in self.connection.receive_data((self.beside or self).without_goaways(data)):
             client = self.clients.get(getattr(event, "stream_id", None))
             if isinstance(event, h2.events.ResponseReceived):
                 client.answer = Response("HTTP/2", int(event.headers[0][1]), list(event.headers[1:]))
@@ -220,14 +223,25 @@ class WebSocketOverHttp2(WebSocket):
                 client.reset = int(event.error_code)
             elif isinstance(event, h2.events.RemoteSettingsChanged):
                 (self.beside or self).settings = {code: change.new_value for code, change in event.changed_settings.items()}
-            elif isinstance(event, h2.events.ConnectionTerminated):
-                (self.beside or self).goaways.append((int(event.error_code), event.last_stream_id))
         self.flush()
+
+    def without_goaways(self, data):
+        """The whole frames of what has come. To python3-h2 a GOAWAY ends all streams, not only those that it does not name."""
+        whole, self.frames = b"", self.frames + data
+        while len(self.frames) >= 9 and len(self.frames) >= 9 + (size := int.from_bytes(self.frames[:3], "big")):
+            one, self.frames = self.frames[:9 + size], self.frames[9 + size:]
+            if one[3] == GOAWAY:
+                self.goaways.append((int.from_bytes(one[13:17], "big"), int.from_bytes(one[9:13], "big")))
+            else:
+                whole += one
+        return whole
 
     def send(self, data):
         """As the windows allow; reads meanwhile. OSError where the stream has ended."""
         try:
             while data:
+                if self.reset is not None:
+                    raise ConnectionResetError(f"reset with {self.reset}")
                 room = min(self.connection.local_flow_control_window(self.stream), self.connection.max_outbound_frame_size)
                 if room <= 0:
                     self.listen()
