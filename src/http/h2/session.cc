@@ -677,7 +677,10 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
   if (stream.tunnelled) {
     const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
     stream.deferred = stream.tunnel != nullptr && pending == 0;
-    if (stream.head.count() != 0) stream.forget_request();  // the answer's header section has been sent
+    if (stream.head.count() != 0) {  // the answer's header section has been sent
+      stream.forget_request();
+      stream.arena.release();
+    }
     if (stream.deferred) return NGHTTP2_ERR_DEFERRED;
     if (stream.tunnel == nullptr) flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<std::ptrdiff_t>(std::min(pending, most));
