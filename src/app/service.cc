@@ -71,10 +71,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
 
   std::uint16_t id = 0;
   const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
-                       bool connects = false) {
-    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .id = ++id};
+                       bool upgrades = false) {
+    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .upgrades = upgrades, .id = ++id};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
-    if (connects) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
+    if (upgrades) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };
