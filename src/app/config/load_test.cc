@@ -632,6 +632,7 @@ TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
   EXPECT_EQ(config->options.databases[1].value.url.value, "sqlite:/b.db");
   EXPECT_EQ(config->options.databases[2].value.url.value, "sqlite::memory:");
   EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
+  EXPECT_EQ(config->options.databases[3].value.folder, folder_) << "for the files that it names";
 }
 
 TEST_F(Files, PathsOfCertificatesToo) {
