@@ -544,7 +544,7 @@ void Session::respond(Stream& stream) {
   core::Arena& arena = stream.arena;
   if (answer.status < 200 || answer.status > 999) answer.status = 500;
 
-  std::array<nghttp2_nv, FieldList::capacity + 5> fields;
+  std::array<nghttp2_nv, FieldList::capacity + 4 + 2 * max_configured_fields> fields;
   std::size_t count = 0;
   char* const digits = static_cast<char*>(arena.allocate(24, 1));
   digits[0] = static_cast<char>('0' + answer.status / 100);
@@ -569,9 +569,7 @@ void Session::respond(Stream& stream) {
   }
   if (!has_date) fields[count++] = pair("date", engine_.date());
   if (!has_server) fields[count++] = pair("server", options().server_name);
-  if (secure_ && !options().transport_security.empty()) {
-    fields[count++] = pair("strict-transport-security", options().transport_security);
-  }
+  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields[count++] = pair(name, value);
 
   const auto size = size_of(answer.body);
   const bool upgrades = answer.upgrade != nullptr;
