@@ -35,7 +35,7 @@ struct Pattern {
 // literal.
 //
 // HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
-// alone.
+// alone; a method that is none of ours gives 501 everywhere (RFC 9110, 9.1).
 class Router : public Handler {
  public:
   struct Route {

@@ -159,7 +159,7 @@ class Connection::RequestBody final : public BodyReader {
         const ChunkedDecoder::Step step = decoder_.decode(body.view());
         if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
         received_ += step.data.size();
-        if (received_ > connection_.server_.options_.body_limit) co_return refuse(413);
+        if (received_ + decoder_.announced() > connection_.server_.options_.body_limit) co_return refuse(413);
         if (step.state == ChunkedDecoder::Step::State::data) {
           given_ = step.consumed;
           co_return step.data;
@@ -259,6 +259,7 @@ core::Task<void> Connection::run() {
         co_await refuse(503, "The server has as many connections as it may.");
         co_return;
       }
+      work_->parser.set_secure(secure());
       deadline_ = reactor.now() + options.header_timeout;
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {
