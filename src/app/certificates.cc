@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "http/server.h"
 
 namespace sluice::app {
 
 std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
-    const TlsOptions& options, std::vector<std::string>* warnings) {
+    const TlsOptions& options, const std::vector<std::string>& alpn, std::vector<std::string>* warnings) {
   net::tls::ServerOptions wanted;
   const auto certificates = options.all_certificates();
   for (const CertificateOptions& one : certificates) wanted.certificates.push_back({one.cert, one.key});
@@ -25,7 +24,7 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
   }
   wanted.client_ca = options.client_ca;
   wanted.tls12 = options.min_version == TlsVersion::tls12;
-  wanted.alpn = http::alpn_protocols;
+  wanted.alpn = alpn;
 
   auto made = net::tls::ServerContext::make(wanted);
   if (!made) {
@@ -43,15 +42,16 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
   return std::move(*made);
 }
 
-Certificates::Certificates(const TlsOptions& options, std::shared_ptr<const net::tls::ServerContext> context)
-    : options_(options), context_(std::move(context)), tickets_(net::tls::TicketKeys::make()) {
+Certificates::Certificates(const TlsOptions& options, std::vector<std::string> alpn,
+                           std::shared_ptr<const net::tls::ServerContext> context)
+    : options_(options), alpn_(std::move(alpn)), context_(std::move(context)), tickets_(net::tls::TicketKeys::make()) {
   read_ = seen_ = look();
 }
 
 bool Certificates::reload() {
   read_ = seen_ = look();  // first: what changes while they are read will be seen
   std::vector<std::string> warnings;
-  auto made = make_tls_context(options_, &warnings);
+  auto made = make_tls_context(options_, alpn_, &warnings);
   if (!made) {
     log_error("certificates: " + made.error().text + "; those from before stay in use");
     return false;

@@ -21,9 +21,10 @@ struct CertificateProblem {
   std::string text;
 };
 
-// Reads the files. `warnings`: where not null, what works and may still be a mistake.
+// Reads the files. `alpn`: the protocols on offer, the preferred first. `warnings`: where not null, what works and may
+// still be a mistake.
 [[nodiscard]] std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
-    const TlsOptions& options, std::vector<std::string>* warnings = nullptr);
+    const TlsOptions& options, const std::vector<std::string>& alpn, std::vector<std::string>* warnings = nullptr);
 
 // The certificates and ticket keys that a running server uses, and their successors. It belongs to the thread that
 // tends it, and only reads files: whoever asks hands the results to the cores.
@@ -32,7 +33,8 @@ class Certificates {
   static constexpr Duration look_every = 5s;  // how often tend() should be called
 
   // `context`: what make_tls_context() has made of the same options just before.
-  Certificates(const TlsOptions& options, std::shared_ptr<const net::tls::ServerContext> context);
+  Certificates(const TlsOptions& options, std::vector<std::string> alpn,
+               std::shared_ptr<const net::tls::ServerContext> context);
 
   [[nodiscard]] const std::shared_ptr<const net::tls::ServerContext>& context() const { return context_; }
   [[nodiscard]] const std::shared_ptr<const net::tls::TicketKeys>& tickets() const { return tickets_; }
@@ -55,6 +57,7 @@ class Certificates {
   [[nodiscard]] std::vector<Stamp> look() const;
 
   const TlsOptions options_;
+  const std::vector<std::string> alpn_;
   std::shared_ptr<const net::tls::ServerContext> context_;
   std::shared_ptr<const net::tls::TicketKeys> tickets_;
   std::vector<Stamp> read_;  // the files as they were when they were read last, with whatever success

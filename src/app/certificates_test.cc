@@ -29,7 +29,7 @@ class CertificatesTest : public testing::Test {
   Authority authority;
   CertificateFiles files = authority.issue("served");
   TlsOptions options = options_for(files);
-  Certificates certificates{options, *make_tls_context(options)};
+  Certificates certificates{options, {}, *make_tls_context(options, {})};
   Instant now{1h};
 };
 
@@ -101,25 +101,25 @@ TEST_F(CertificatesTest, EveryErrorHasItsPlace) {
   const auto other = authority.issue("other");
   TlsOptions wrong = options;
   wrong.certificates.push_back({{other.certificate, {7, 8}}, {files.key, {8, 7}}});
-  auto made = make_tls_context(wrong);
+  auto made = make_tls_context(wrong, {});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().position, (Position{8, 7}));
   wrong = options;
   wrong.cert.value += ".none";
-  made = make_tls_context(wrong);
+  made = make_tls_context(wrong, {});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().position, (Position{3, 8}));
   wrong = options;
   wrong.client_auth = {ClientAuth::require};
   wrong.client_ca = {files.key, {9, 13}};
-  made = make_tls_context(wrong);
+  made = make_tls_context(wrong, {});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().position, (Position{9, 13}));
 }
 
 TEST_F(CertificatesTest, WhatExpiresIsTold) {
   std::vector<std::string> warnings;
-  ASSERT_TRUE(make_tls_context(options_for(authority.issue("soon", {.until_s = 24 * 3600})), &warnings));
+  ASSERT_TRUE(make_tls_context(options_for(authority.issue("soon", {.until_s = 24 * 3600})), {}, &warnings));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("soon.pem expires on 20"), std::string::npos);
 }

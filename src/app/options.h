@@ -10,6 +10,7 @@
 #include "base/declare.h"
 #include "files/options.h"
 #include "http/compress/options.h"
+#include "http/server.h"
 #include "http/ws/options.h"
 #include "sql/options.h"
 
@@ -38,6 +39,12 @@ struct ServerOptions {
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
   std::optional<TlsOptions> tls;
+  bool http1 = true;
+  Located<bool> http2{true};
+  std::uint32_t http2_streams = 100;
+
+  // What is offered to clients of TLS, the preferred first.
+  [[nodiscard]] std::vector<std::string> alpn() const { return http::alpn_protocols(http1, http2); }
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -69,7 +76,14 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
     v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
-    v.field("tls", &ServerOptions::tls, "TLS 1.2 and 1.3 on the addresses of `listen`. SIGHUP reads its files again, and so does a change of theirs.");
+    v.field("http1", &ServerOptions::http1,
+            "Whether HTTP/1.1 is spoken. `false`: a connection must begin with HTTP/2's preface, without an Upgrade.");
+    v.field("http2", &ServerOptions::http2, "Whether HTTP/2 is spoken to clients that begin with it.");
+    v.field("http2_streams", &ServerOptions::http2_streams,
+            "Requests of one HTTP/2 connection at the same time: more are refused.", {.min = 1, .max = 10'000});
+    v.field(
+        "tls", &ServerOptions::tls,
+        "TLS 1.2 and 1.3 on the addresses of `listen`. SIGHUP reads its files again, and so does a change of theirs.");
   }
 };
 

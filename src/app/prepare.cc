@@ -79,7 +79,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   };
 
   if (plan->options.server.tls) {
-    auto made = make_tls_context(*plan->options.server.tls, &plan->warnings);
+    const ServerOptions& server = plan->options.server;
+    auto made = make_tls_context(*server.tls, server.alpn(), &plan->warnings);
     if (made) {
       plan->tls = std::move(*made);
     } else {

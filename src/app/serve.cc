@@ -157,7 +157,8 @@ std::string url_of(const core::Address& address, bool secure = false) {
   if (address.family() == AF_UNIX) return address.text();
   // Every address is none that a browser can open.
   const bool is_wildcard = address.ip() == "0.0.0.0" || address.ip() == "::";
-  return (secure ? "https://" : "http://") + (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
+  return (secure ? "https://" : "http://") +
+         (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
 }
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
@@ -176,8 +177,8 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
 // Until SIGTERM or SIGINT; tends the certificates meanwhile, and calls `publish` when there are new ones.
 template <class Publish>
 void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Publish publish) {
-  constexpr timespec look_every{.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(),
-                                .tv_nsec = 0};
+  constexpr timespec look_every{
+      .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, certificates ? &look_every : nullptr);
     if (signal == SIGTERM || signal == SIGINT) return;
@@ -228,7 +229,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   std::optional<Certificates> certificates;
   std::uint16_t https_port = 443;
   if (plan->tls) {
-    certificates.emplace(*options.tls, plan->tls);
+    certificates.emplace(*options.tls, options.alpn(), plan->tls);
     const auto first = std::ranges::find(addresses, true, &Claimed::secure);
     if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
     if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;

@@ -32,11 +32,14 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .write_timeout = options.write_timeout,
           .connections = options.connections.value,
           .server_name = options.server_header,
-          .transport_security = options.tls ? transport_security(*options.tls) : std::string()};
+          .transport_security = options.tls ? transport_security(*options.tls) : std::string(),
+          .http1 = options.http1,
+          .http2 = options.http2,
+          .http2_streams = options.http2_streams};
 }
 
-std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options,
-                                                        http::Handler& router, core::Core& core) {
+std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options, http::Handler& router,
+                                                         core::Core& core) {
   if (options.codings.empty()) return nullptr;
   return std::make_unique<http::compress::Compression>(router, options, core.reactor(), core.mailbox());
 }
@@ -74,8 +77,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
         true);
   }
   for (const Plan::Files& files : plan_->files) {
-    auto handler =
-        std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(), core.mailbox(), threads);
+    auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
+                                                        core.mailbox(), threads);
     files_.push_back(handler.get());
     add(files.pattern, std::move(handler), false);
   }
@@ -112,7 +115,7 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();

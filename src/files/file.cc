@@ -88,7 +88,7 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
     file->status = status;
     file->size = static_cast<std::uint64_t>(status.st_size);
     file->media_type = media_type;
-    if (coding != Coding::identity) file->coding = name_of(coding);
+    file->coding = name_of(coding);
     file->tag = tag_of(status);
     if (status.st_mtim.tv_sec <= lookup.now_s) file->modified = http_date(status.st_mtim.tv_sec);
     if (file->size > File::small_bytes) {

@@ -202,10 +202,14 @@ TEST_F(StaticFilesTest, WhatIsNoFileIsNotThere) {
 // For as long as it lives, the process is nobody, who may not read everything as root may. All threads change together.
 struct Nobody {
   Nobody() : was_root(::geteuid() == 0) {
-    if (was_root) EXPECT_EQ(::seteuid(65534), 0);
+    if (was_root) {
+      EXPECT_EQ(::seteuid(65534), 0);
+    }
   }
   ~Nobody() {
-    if (was_root) EXPECT_EQ(::seteuid(0), 0);
+    if (was_root) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
   }
   bool was_root;
 };
@@ -473,6 +477,11 @@ TEST_F(StaticFilesTest, Precompressed) {
   EXPECT_EQ(part.body, "br");
   EXPECT_EQ(part["Content-Range"], "bytes 0-1/6");
   EXPECT_EQ(part["Content-Encoding"], "br");
+  write("root/long.js", large);
+  write("root/long.js.gz", large);
+  const auto parts = get("long.js", {{"Accept-Encoding", "gzip"}, {"Range", "bytes=0-1,1000-1001"}});
+  EXPECT_EQ(parts.status, 200) << "several parts of what is coded would look as if they were coded together";
+  EXPECT_EQ(parts["Content-Encoding"], "gzip");
   EXPECT_EQ(get("app.js.gz")["Content-Type"], "application/gzip") << "asked for itself, it is a file";
 
   set_time("root/app.js", 1'700'000'001);

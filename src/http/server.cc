@@ -4,6 +4,7 @@
 
 #include "http/h1/connection.h"
 #include "http/h1/response.h"
+#include "http/h2/engine.h"
 
 namespace sluice::http {
 namespace {
@@ -13,6 +14,13 @@ constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer goes 
 constexpr Duration accept_pause = 50ms;
 
 }  // namespace
+
+std::vector<std::string> alpn_protocols(bool http1, bool http2) {
+  std::vector<std::string> offered;
+  if (http2) offered.emplace_back("h2");
+  if (http1) offered.emplace_back("http/1.1");
+  return offered;
+}
 
 struct Server::Listener {
   Listener(core::Reactor& reactor, bool secure) : stream(reactor), secure(secure) {}
@@ -152,6 +160,11 @@ std::string_view Server::date() {
 std::string_view Server::common_fields(bool secure) {
   (void)date();
   return secure ? shared_->common_secure.view() : shared_->common.view();
+}
+
+h2::Engine& Server::http2() {
+  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_, counters_);
+  return *http2_;
 }
 
 }  // namespace sluice::http

@@ -15,9 +15,6 @@
 
 namespace sluice::http {
 
-// What a server offers by ALPN, the preferred first.
-inline const std::vector<std::string> alpn_protocols = {"http/1.1"};
-
 // Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
 // refers to lasts until the response has been sent.
 class Handler {
@@ -45,24 +42,33 @@ class Observer {
 
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
-  std::size_t header_limit = 16 * 1024;      // bytes of request line and fields: 431
-  std::size_t target_limit = 8 * 1024;       // bytes of the request's target: 414
-  std::size_t field_limit = 128;             // fields of a request: 431
-  std::uint64_t body_limit = 1024 * 1024;    // bytes: 413
-  Duration header_timeout = 10s;             // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;               // between two pieces of a body: 408
-  Duration idle_timeout = 60s;               // between two requests: closed
-  Duration write_timeout = 30s;              // without the client taking a byte: closed
-  Duration half_close_grace = 1s;            // a client that ends its side still gets what is ready by then
-  std::size_t connections = 16384;           // beyond it: 503 and closed
-  std::string server_name = "sluice";        // the Server field; empty: none
-  std::string transport_security = {};       // Strict-Transport-Security of answers over TLS; empty: none
+  std::size_t header_limit = 16 * 1024;    // bytes of request line and fields: 431
+  std::size_t target_limit = 8 * 1024;     // bytes of the request's target: 414
+  std::size_t field_limit = 128;           // fields of a request: 431
+  std::uint64_t body_limit = 1024 * 1024;  // bytes: 413
+  Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;             // between two pieces of a body: 408
+  Duration idle_timeout = 60s;             // between two requests: closed
+  Duration write_timeout = 30s;            // without the client taking a byte: closed
+  Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;         // beyond it: 503 and closed
+  std::string server_name = "sluice";      // the Server field; empty: none
+  std::string transport_security = {};     // Strict-Transport-Security of answers over TLS; empty: none
+  bool http1 = true;                       // without it a plain connection is HTTP/2 from its first byte
+  bool http2 = true;                       // by prior knowledge, and where a client of TLS chooses it
+  std::uint32_t http2_streams = 100;       // requests of a connection at the same time: refused beyond it
 };
+
+// What such a server offers by ALPN, the preferred first.
+[[nodiscard]] std::vector<std::string> alpn_protocols(bool http1, bool http2);
 
 namespace h1 {
 class Connection;
 struct Workspace;
 }  // namespace h1
+namespace h2 {
+class Engine;
+}  // namespace h2
 
 // One core's HTTP server: listeners, connections and what they share.
 class Server {
@@ -111,6 +117,7 @@ class Server {
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
   std::string_view common_fields(bool secure);
+  h2::Engine& http2();
 
   core::Reactor& reactor_;
   Handler& handler_;
@@ -124,6 +131,7 @@ class Server {
   h1::Connection* newest_ = nullptr;  // intrusive list of all connections
   struct Shared;
   std::unique_ptr<Shared> shared_;
+  std::unique_ptr<h2::Engine> http2_;  // once there is a connection for it
   std::vector<std::unique_ptr<Listener>> listeners_;
   core::TaskGroup accepting_;
   core::TaskGroup connections_;

@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 
+from certificates import Authority
 from cluster import Postgres, free_port
 from http1 import Connection
 
@@ -173,3 +174,13 @@ def site(tmp_path):
     (root / "hello.txt").write_bytes(b"Hello, world.\n")
     (root / "big.bin").write_bytes(bytes(range(256)) * 40_000)
     return root
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls") / "authority")
+
+
+@pytest.fixture(scope="session")
+def localhost(authority):
+    return authority.issue("localhost", ["localhost", "127.0.0.1"])

@@ -26,6 +26,9 @@ class Checker {
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
     check_field_value(options_.server.server_header);
     check_limits(options_.server);
+    if (!options_.server.http1 && !options_.server.http2.value) {
+      complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
+    }
     for (const auto& database : options_.databases) check_database(database.value);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);

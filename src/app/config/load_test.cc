@@ -297,6 +297,8 @@ TEST(Errors, BadTexts) {
             "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
   EXPECT_EQ(server("server_header = \"a\\nb\""), "2:19 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
+  EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server without HTTP/1.1 and HTTP/2 speaks nothing\n");
+  EXPECT_EQ(server("http2_streams = 0"), "2:17 server.http2_streams must be at least 1\n");
   EXPECT_EQ(server("server_header = \" a\""), "2:17 a header field neither begins nor ends with a space\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \"\"\nindex = [\"a/b\"]\n"),
             "3:8 files.root must not be empty\n4:10 files.index must be the name of a file\n");
@@ -320,7 +322,8 @@ TEST(Errors, MissingKeys) {
 }
 
 TEST(Errors, NothingToServe) {
-  EXPECT_EQ(errors_of(""), "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[files]] or [[websocket]]\n");
+  EXPECT_EQ(errors_of(""),
+            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[files]] or [[websocket]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
@@ -477,12 +480,12 @@ TEST(Errors, Tls) {
   };
   const std::string tls = "[server.tls]\ncert = \"a\"\nkey = \"b\"\n";
   EXPECT_EQ(server("\"*:1\"", tls), "");
-  EXPECT_EQ(server("\"https://*:1\", \"http://*:2\", \"http://unix:/a\"", tls + "redirect = true\nredirect_port = 443\n"),
-            "");
+  EXPECT_EQ(
+      server("\"https://*:1\", \"http://*:2\", \"http://unix:/a\"", tls + "redirect = true\nredirect_port = 443\n"),
+      "");
   EXPECT_EQ(server("\"http://*:1\"", ""), "");
   EXPECT_EQ(server("\"https://*:1\"", ""), "2:11 there is no certificate for this address | add [server.tls]\n");
-  EXPECT_EQ(server("\"http://*:1\"", tls),
-            "3:1 no address of \"listen\" speaks TLS | write \"https://...\" for one\n");
+  EXPECT_EQ(server("\"http://*:1\"", tls), "3:1 no address of \"listen\" speaks TLS | write \"https://...\" for one\n");
   EXPECT_EQ(server("\"http://*:1\", \"https://*:1\"", tls),
             "2:25 [::]:1 is already listened on | it is in line 2 already\n");
   EXPECT_EQ(server("\"*:1\"", tls + "redirect = true\n"),
@@ -585,8 +588,9 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, connections, grace, access_log, server_header, tls\n");
+            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
+            "body_timeout, idle_timeout, "
+            "write_timeout, connections, grace, access_log, server_header, http1, http2, http2_streams, tls\n");
 }
 
 class Files : public testing::Test {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/h1/response.h"
+#include "http/h2/connection.h"
 
 namespace sluice::http::h1 {
 namespace {
@@ -215,7 +216,8 @@ class Connection::RequestBody final : public BodyReader {
   bool wants_continue_;
 };
 
-Connection::Connection(Server& server) : server_(server), stream_(server.reactor_) {
+Connection::Connection(Server& server)
+    : server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
   next_ = server.newest_;
   if (next_ != nullptr) next_->previous_ = this;
   server.newest_ = this;
@@ -228,6 +230,7 @@ Connection::~Connection() {
 }
 
 void Connection::drain() {
+  if (http2_ != nullptr) return http2_->drain();
   if (idle_ != nullptr) return idle_->cancel();
   if (upgrade_ != nullptr) return upgrade_->drain();
   stream_.give_up_handshake();
@@ -236,7 +239,11 @@ void Connection::drain() {
 core::Task<void> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  if (tls_context_ && !co_await shake_hands()) co_return;
+  if (tls_context_) {
+    if (!co_await shake_hands()) co_return;
+    if (stream_.tls()->protocol() == "h2") co_return co_await serve_http2({});
+    if (options.http1) may_be_http2_ = false;  // by prior knowledge only where no TLS could have told (RFC 9113, 3.3)
+  }
   idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   bool goes_on = true;
   while (goes_on) {
@@ -269,7 +276,19 @@ core::Task<void> Connection::run() {
       }
     }
 
-    const Parsed parsed = work_->parser.parse(work_->input.view());
+    if (may_be_http2_) {
+      const std::string_view input = work_->input.view();
+      if (input.starts_with(h2::client_preface) || (!server_.options_.http1 && !input.empty())) {
+        Buffer received;
+        received.swap(work_->input);
+        server_.give_back(std::move(work_));
+        co_await serve_http2(std::move(received));
+        co_return;
+      }
+      may_be_http2_ = h2::client_preface.starts_with(input);
+    }
+    // What may become HTTP/2's preface is no request's beginning yet.
+    const Parsed parsed = may_be_http2_ ? Parsed{} : work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
       if (!work_->output.empty() && !co_await flush()) co_return;
       net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
@@ -378,6 +397,21 @@ core::Task<bool> Connection::shake_hands() {
     ++counters.failed;
   }
   co_return false;
+}
+
+core::Task<void> Connection::serve_http2(Buffer received) {
+  h2::Connection connection(server_.http2(), stream_, peer_, secure());
+  struct Becomes {
+    h2::Connection*& place;
+    ~Becomes() { place = nullptr; }
+  } becomes{http2_};
+  http2_ = &connection;
+  if (server_.draining_) connection.drain();
+  if (overloaded_) {
+    co_await connection.refuse(std::move(received));
+  } else {
+    co_await connection.run(std::move(received));
+  }
 }
 
 Request& Connection::present_request() {

@@ -11,6 +11,10 @@
 #include "http/server.h"
 #include "net/stream.h"
 
+namespace sluice::http::h2 {
+class Connection;
+}  // namespace sluice::http::h2
+
 namespace sluice::http::h1 {
 
 // What a connection needs only while a request is on its way: lent by the server, given back when it is idle.
@@ -82,6 +86,8 @@ class Connection : public core::SlabAllocated {
   enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
   [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
+  // The rest of this connection is HTTP/2; `received` is what has been read of it.
+  [[gnu::noinline]] core::Task<void> serve_http2(Buffer received);
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
@@ -94,9 +100,11 @@ class Connection : public core::SlabAllocated {
   std::unique_ptr<Upgrade> upgrade_;   // whom it has been handed over to
   Connection* next_ = nullptr;         // the server's list
   Connection* previous_ = nullptr;
+  h2::Connection* http2_ = nullptr;  // what this connection has become
   bool overloaded_ = false;
-  Instant began_{};     // the request that is being answered
-  Instant deadline_{};  // of the head that is being read
+  bool may_be_http2_ = false;  // nothing has come yet that HTTP/2 would not begin with
+  Instant began_{};            // the request that is being answered
+  Instant deadline_{};         // of the head that is being read
   Instant idle_until_{};
   iovec parts_[2];
 };

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "http/h1/scan.h"
+#include "http/target.h"
 
 namespace sluice::http::h1 {
 
@@ -61,99 +62,6 @@ void for_each_element(std::string_view list, Each each) {
 // Lengths of the field names that recognise() looks at.
 constexpr std::uint32_t known_name_sizes = 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
 bool may_be_known(std::size_t name_size) { return name_size < 32 && (known_name_sizes >> name_size & 1) != 0; }
-
-// Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
-bool is_port(const char* p, const char* end) {
-  unsigned port = 0;
-  for (; p != end; ++p) {
-    if (!is_digit(*p)) return false;
-    port = port * 10 + static_cast<unsigned>(*p - '0');
-    if (port > 65535) return false;
-  }
-  return true;
-}
-
-// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. An IPv4 address is one too.
-bool is_registered_name(std::string_view name) {
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    if (c == '%') {
-      if (name.size() - i < 3 || hex_value(name[i + 1]) < 0 || hex_value(name[i + 2]) < 0) return false;
-      i += 2;
-    } else if (EndsPlainName::test(&c) && std::string_view("_~!$&'()*+,;=").find(c) == std::string_view::npos) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// What stands between the brackets of an IP literal: an IPv6 address with its groups counted, or IPvFuture.
-bool is_ip_literal(std::string_view text) {
-  if (!text.empty() && (text[0] | 0x20) == 'v') {
-    const std::size_t dot = text.find('.');
-    if (dot == std::string_view::npos || dot < 2 || dot + 1 == text.size()) return false;
-    for (char c : text.substr(1, dot - 1)) {
-      if (hex_value(c) < 0) return false;
-    }
-    const std::string_view rest = text.substr(dot + 1);
-    return rest.find('%') == std::string_view::npos &&
-           std::all_of(rest.begin(), rest.end(), [](char c) { return c == ':' || is_registered_name({&c, 1}); });
-  }
-  int groups = 0;
-  bool compressed = false;
-  std::size_t i = 0;
-  if (text.starts_with("::")) {
-    compressed = true;
-    i = 2;
-    if (i == text.size()) return true;
-  }
-  for (;;) {
-    const std::size_t begin = i;
-    while (i < text.size() && hex_value(text[i]) >= 0) ++i;
-    if (i < text.size() && text[i] == '.') {  // the last 32 bits, written as IPv4
-      i = begin;
-      for (int part = 0; part < 4; ++part) {
-        if (part > 0 && (i == text.size() || text[i++] != '.')) return false;
-        const std::size_t first = i;
-        int value = 0;
-        while (i < text.size() && is_digit(text[i]) && i - first < 3) value = value * 10 + (text[i++] - '0');
-        if (i == first || value > 255 || (text[first] == '0' && i - first > 1)) return false;
-      }
-      groups += 2;
-      if (i != text.size()) return false;
-      break;
-    }
-    if (i == begin || i - begin > 4) return false;
-    ++groups;
-    if (i == text.size()) break;
-    if (text[i++] != ':') return false;
-    if (i < text.size() && text[i] == ':') {
-      if (compressed) return false;
-      compressed = true;
-      if (++i == text.size()) break;
-    }
-  }
-  return compressed ? groups < 8 : groups == 8;
-}
-
-enum class PortIs : std::uint8_t { optional, required };
-
-// uri-host [ ":" port ] with a host that is not empty.
-bool is_authority(std::string_view text, PortIs port_is) {
-  std::size_t host_end;
-  if (text.starts_with('[')) {
-    const std::size_t bracket = text.find(']');
-    if (bracket == std::string_view::npos || !is_ip_literal(text.substr(1, bracket - 1))) return false;
-    host_end = bracket + 1;
-  } else {
-    host_end = std::min(text.find(':'), text.size());
-    if (host_end == 0 || !is_registered_name(text.substr(0, host_end))) return false;
-  }
-  if (host_end == text.size()) return port_is == PortIs::optional;
-  if (text[host_end] != ':') return false;
-  if (port_is == PortIs::required && host_end + 1 == text.size()) return false;
-  return is_port(text.data() + host_end + 1, text.data() + text.size());
-}
 
 // Where the authority of an absolute-form target begins; 0 where the scheme is not one that we serve.
 std::size_t authority_begin(std::string_view target) {
@@ -534,53 +442,17 @@ Reason RequestParser::finish_unusual_target(const char* base) {
   return normalise_path(path);
 }
 
-// Writes the decoded path into the scratch buffer. `raw` begins with '/'. Linear: what a ".." takes back was written
-// once.
 Reason RequestParser::normalise_path(std::string_view raw) {
   scratch_.clear();
-  char* const out = scratch_.reserve(raw.size());
-  std::size_t size = 0;
-  bool slashes = false;  // encoded ones have come
-  out[size++] = '/';
-  std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
-  for (std::size_t i = 1;; ++i) {
-    if (i == raw.size() || raw[i] == '/') {
-      const std::string_view text{out + segment, size - segment};
-      if (text == ".") {
-        size = segment;
-      } else if (text == "..") {
-        if (segment == 1) return Reason::path_above_root;
-        size = segment - 1;
-        while (out[size - 1] != '/') --size;
-      } else if (!text.empty() && i != raw.size()) {
-        out[size++] = '/';
-      }
-      if (i == raw.size()) break;
-      segment = size;
-    } else if (raw[i] == '%') {
-      if (raw.size() - i < 3) return Reason::bad_escape;
-      const int high = hex_value(raw[i + 1]);
-      const int low = hex_value(raw[i + 2]);
-      if (high < 0 || low < 0) return Reason::bad_escape;
-      const char byte = static_cast<char>(high << 4 | low);
-      i += 2;
-      if (byte == '\0') return Reason::bad_escape;
-      if (byte == '/') [[unlikely]] {
-        slashes = true;
-        out[size++] = '\0';
-      } else {
-        out[size++] = byte;
-      }
-    } else {
-      out[size++] = raw[i];
-    }
-  }
-  scratch_.commit(size);
+  const DecodedPath decoded = decode_path(raw, scratch_.reserve(raw.size()));
+  if (decoded.fault == DecodedPath::Fault::bad_escape) return Reason::bad_escape;
+  if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
+  scratch_.commit(decoded.size);
   at_.path_in = PathIn::scratch;
-  if (slashes) {
-    char* const path = scratch_.reserve(size);
-    std::replace_copy(scratch_.data(), scratch_.data() + size, path, '\0', '/');
-    scratch_.commit(size);
+  if (decoded.has_encoded_slash) [[unlikely]] {
+    char* const path = scratch_.reserve(decoded.size);
+    std::replace_copy(scratch_.data(), scratch_.data() + decoded.size, path, '\0', '/');
+    scratch_.commit(decoded.size);
     at_.path_in = PathIn::scratch_twice;
   }
   return Reason::none;

@@ -1,0 +1,374 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nghttp2/nghttp2.h>
+
+#include "core/reactor.h"
+#include "core/sleep.h"
+#include "http/server.h"
+
+// What the tests of HTTP/2 have in common: a client without I/O on nghttp2's client side, frames written by hand, and a
+// handler that answers in every way there is.
+namespace sluice::http::h2 {
+
+using TestFields = std::vector<std::pair<std::string, std::string>>;
+
+inline std::string pattern(std::size_t seed, std::size_t size) {
+  std::string text(size, '\0');
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (char& c : text) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    c = static_cast<char>('a' + (state >> 60));
+  }
+  return text;
+}
+
+inline std::string frame(int type, int flags, std::uint32_t id, std::string_view payload = {}) {
+  std::string bytes;
+  for (int shift : {16, 8, 0}) bytes += static_cast<char>(payload.size() >> shift);
+  bytes += static_cast<char>(type);
+  bytes += static_cast<char>(flags);
+  for (int shift : {24, 16, 8, 0}) bytes += static_cast<char>(id >> shift);
+  return bytes.append(payload);
+}
+inline std::string number(std::uint32_t value) {
+  std::string bytes;
+  for (int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+inline constexpr std::string_view preface_text = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+// GET http, authority "test", and a path of fewer than 127 bytes; neither Huffman nor the dynamic table.
+inline std::string header_block(std::string_view path, char method = '\x82') {
+  std::string block{method, '\x86', '\x01', '\x04'};
+  block += "test";
+  block += '\x04';
+  block += static_cast<char>(path.size());
+  return block.append(path);
+}
+
+class TestClient {
+ public:
+  struct Answer {
+    int status = 0;
+    std::map<std::string, std::string> fields;
+    std::map<std::string, std::string> trailers;
+    std::string body;
+    bool ended = false;       // with END_STREAM
+    bool closed = false;      // in any way
+    std::uint32_t error = 0;  // what it was closed with
+  };
+  struct Options {
+    bool opens_windows = true;
+    std::uint32_t window = 65'535;
+    bool enforces = true;  // messages must be right
+  };
+
+  TestClient() : TestClient(Options{}) {}
+  explicit TestClient(const Options& options) {
+    nghttp2_session_callbacks* callbacks = nullptr;
+    nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, &TestClient::on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, &TestClient::on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &TestClient::on_frame);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &TestClient::on_close);
+    nghttp2_option* settings = nullptr;
+    nghttp2_option_new(&settings);
+    nghttp2_option_set_no_auto_window_update(settings, options.opens_windows ? 0 : 1);
+    nghttp2_option_set_peer_max_concurrent_streams(settings, 1000);
+    if (!options.enforces) nghttp2_option_set_no_http_messaging(settings, 1);
+    nghttp2_session_client_new2(&session_, callbacks, this, settings);
+    nghttp2_option_del(settings);
+    nghttp2_session_callbacks_del(callbacks);
+    const nghttp2_settings_entry entries[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, options.window}};
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, entries, 2);
+  }
+  TestClient(const TestClient&) = delete;
+  ~TestClient() { nghttp2_session_del(session_); }
+
+  [[nodiscard]] nghttp2_session* session() { return session_; }
+
+  std::int32_t get(const std::string& path, const TestFields& more = {}, const std::string& method = "GET") {
+    return request(path, more, method, nullptr);
+  }
+  // `body` is sent as the window allows; without `ends` the request stays open behind it.
+  std::int32_t post(const std::string& path, std::string body, const TestFields& more = {}, bool ends = true) {
+    bodies_.push_back(std::make_unique<Body>(Body{std::move(body), 0, ends}));
+    return request(path, more, "POST", bodies_.back().get());
+  }
+  std::int32_t request(const std::string& path, const TestFields& more, const std::string& method, void* body) {
+    TestFields fields{{":method", method}, {":scheme", "http"}, {":authority", "test"}, {":path", path}};
+    fields.insert(fields.end(), more.begin(), more.end());
+    return request_with(fields, body);
+  }
+  std::int32_t request_with(const TestFields& fields, void* body = nullptr) {
+    std::vector<nghttp2_nv> pairs;
+    for (const auto& [name, value] : fields) {
+      pairs.push_back({reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
+                       reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(),
+                       NGHTTP2_NV_FLAG_NONE});
+    }
+    nghttp2_data_provider provider{};
+    provider.source.ptr = body;
+    provider.read_callback = &TestClient::read_body;
+    return nghttp2_submit_request(session_, nullptr, pairs.data(), pairs.size(), body != nullptr ? &provider : nullptr,
+                                  nullptr);
+  }
+  void reset(std::int32_t id, std::uint32_t error = NGHTTP2_CANCEL) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, error);
+  }
+  void open_window(std::int32_t id, std::int32_t by) {
+    nghttp2_submit_window_update(session_, NGHTTP2_FLAG_NONE, id, by);
+  }
+
+  // False: the server has broken the protocol.
+  bool receive(std::string_view bytes) {
+    const auto taken =
+        nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    return taken == static_cast<ssize_t>(bytes.size());
+  }
+  std::string take_output() {
+    std::string out;
+    const std::uint8_t* bytes = nullptr;
+    for (ssize_t size; (size = nghttp2_session_mem_send(session_, &bytes)) > 0;) {
+      out.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    }
+    return out;
+  }
+
+  std::map<std::int32_t, Answer> answers;
+  std::vector<std::pair<std::int32_t, std::uint32_t>> goaways;  // last stream, error code
+  int window_updates = 0;
+  int invalid = 0;
+
+ private:
+  struct Body {
+    std::string bytes;
+    std::size_t sent;
+    bool ends;
+  };
+  static std::string_view view(const std::uint8_t* bytes, std::size_t size) {
+    return {reinterpret_cast<const char*>(bytes), size};
+  }
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
+                       const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
+    Answer& answer = static_cast<TestClient*>(user)->answers[frame->hd.stream_id];
+    if (view(name, name_size) == ":status") {
+      answer.status = std::stoi(std::string(view(value, value_size)));
+    } else {
+      auto& into = frame->headers.cat == NGHTTP2_HCAT_RESPONSE ? answer.fields : answer.trailers;
+      into.emplace(view(name, name_size), view(value, value_size));
+    }
+    return 0;
+  }
+  static int on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data, std::size_t size,
+                     void* user) {
+    static_cast<TestClient*>(user)->answers[id].body.append(view(data, size));
+    return 0;
+  }
+  static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    auto& self = *static_cast<TestClient*>(user);
+    const bool carries = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
+    if (carries && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) self.answers[frame->hd.stream_id].ended = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) {
+      self.goaways.emplace_back(frame->goaway.last_stream_id, frame->goaway.error_code);
+    }
+    if (frame->hd.type == NGHTTP2_WINDOW_UPDATE) ++self.window_updates;
+    return 0;
+  }
+  static int on_close(nghttp2_session*, std::int32_t id, std::uint32_t error, void* user) {
+    Answer& answer = static_cast<TestClient*>(user)->answers[id];
+    answer.closed = true;
+    answer.error = error;
+    return 0;
+  }
+  static ssize_t read_body(nghttp2_session*, std::int32_t, std::uint8_t* to, std::size_t most, std::uint32_t* flags,
+                           nghttp2_data_source* source, void*) {
+    Body& body = *static_cast<Body*>(source->ptr);
+    const std::size_t size = std::min(most, body.bytes.size() - body.sent);
+    if (size == 0 && !body.ends) return NGHTTP2_ERR_DEFERRED;
+    std::memcpy(to, body.bytes.data() + body.sent, size);
+    body.sent += size;
+    if (body.ends && body.sent == body.bytes.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<ssize_t>(size);
+  }
+
+  nghttp2_session* session_ = nullptr;
+  std::vector<std::unique_ptr<Body>> bodies_;
+};
+
+// /KIND/SIZE/SEED. What it holds on to is counted, so that a test sees when it has been let go.
+class TestHandler final : public Handler {
+ public:
+  explicit TestHandler(core::Reactor& reactor) : reactor_(reactor), file_(std::tmpfile(), &std::fclose) {
+    const std::string bytes = pattern(0, file_size);
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) std::abort();
+    std::fflush(file_.get());
+  }
+
+  static constexpr std::size_t file_size = 200'000;
+  int requests = 0;
+  int waiting = 0;  // handlers
+  int sources = 0;  // bodies
+  int pulls = 0;
+  std::size_t pulled = 0;
+  std::size_t read = 0;  // of requests' bodies
+  [[nodiscard]] bool holds_nothing() const { return waiting == 0 && sources == 0 && file_.use_count() == 1; }
+
+  core::Async<Response> handle(Request& request) override {
+    ++requests;
+    const Target target(request.path);
+    if (target.kind == "later" || target.kind == "never") return later(target);
+    if (target.kind == "echo") return echo(request);
+    if (target.kind == "one-piece") return one_piece(request);
+    return answer(request, target);
+  }
+
+ private:
+  struct Target {
+    std::string kind;
+    std::size_t size = 0;
+    std::size_t seed = 0;
+    explicit Target(std::string_view path) {
+      std::string parts[3];
+      std::size_t part = 0;
+      for (const char c : path.substr(std::min<std::size_t>(1, path.size()))) {
+        if (c != '/') {
+          parts[part] += c;
+        } else if (++part == 3) {
+          break;
+        }
+      }
+      kind = parts[0];
+      size = std::strtoull(parts[1].c_str(), nullptr, 10);
+      seed = std::strtoull(parts[2].c_str(), nullptr, 10);
+    }
+  };
+  struct Counted {
+    explicit Counted(int& place) : count(place) { ++count; }
+    Counted(const Counted&) = delete;
+    ~Counted() { --count; }
+    int& count;
+  };
+  // Sixteen hundred bytes a pull; "waits" between two of them, "breaks" in the middle, "blocks" there for ever.
+  class Source final : public BodySource {
+   public:
+    Source(TestHandler& handler, const Target& target)
+        : handler_(handler),
+          counted_(handler.sources),
+          kind_(target.kind),
+          bytes_(pattern(target.seed, target.size)),
+          count_(std::to_string(target.size)),
+          trailer_{"Row-Count", count_} {}
+    core::Async<Result<Progress>> pull(Buffer& out) override {
+      ++handler_.pulls;
+      if (kind_ == "blocks" && given_ >= bytes_.size() / 2) return wait(out, never);
+      if (kind_ == "waits") return wait(out, handler_.reactor_.now() + 1ms);
+      return next(out);
+    }
+    std::span<const Field> trailers() const override { return {&trailer_, 1}; }
+
+   private:
+    Result<Progress> next(Buffer& out) {
+      if (kind_ == "breaks" && given_ > bytes_.size() / 2) return fail(Errc::closed);
+      const std::size_t size = std::min<std::size_t>(1600, bytes_.size() - given_);
+      out.append(std::string_view(bytes_).substr(given_, size));
+      given_ += size;
+      handler_.pulled += size;
+      return given_ == bytes_.size() ? Progress::done : Progress::more;
+    }
+    core::Task<Result<Progress>> wait(Buffer& out, Instant until) {
+      co_await core::Sleep(handler_.reactor_, until);
+      co_return next(out);
+    }
+    TestHandler& handler_;
+    Counted counted_;
+    std::string kind_;
+    std::string bytes_;
+    std::size_t given_ = 0;
+    std::string count_;
+    Field trailer_;
+  };
+
+  Response answer(const Request& request, const Target& target) {
+    Response response;
+    response.fields.add("Content-Type", "text/plain");
+    if (target.kind == "shared") {
+      const auto bytes = std::make_shared<std::string>(pattern(target.seed, target.size));
+      response.body = SharedBytes{bytes, *bytes};
+    } else if (target.kind == "file") {
+      response.body = FileRange{file_, ::fileno(file_.get()), target.seed, target.size};
+    } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" ||
+               target.kind == "blocks") {
+      response.body = std::make_unique<Source>(*this, target);
+    } else if (target.kind == "empty") {
+      response.status = 204;
+    } else if (target.kind == "fields") {
+      Buffer text;
+      for (const Field& field : request.fields)
+        text.append(std::string(field.name) + ": " + std::string(field.value) + "\n");
+      response.fields.add_owned("X-Path", std::string(request.path));
+      response.fields.add_owned("X-Authority", std::string(request.authority));
+      response.fields.add("Connection", "close");
+      response.fields.add("Content-Length", "1");
+      response.fields.add("Bad Name", "x");
+      response.fields.add("X-Bad-Value", "a\r\nb");
+      response.fields.add("X-Spaces", "  a b\t");
+      response.body = std::move(text);
+    } else {
+      Buffer bytes;
+      bytes.append(pattern(target.seed, target.size));
+      response.body = std::move(bytes);
+    }
+    return response;
+  }
+  core::Task<Response> later(Target target) {
+    Counted here(waiting);
+    co_await core::Sleep(reactor_, target.kind == "never" ? never : reactor_.now() + 5ms);
+    Response response;
+    Buffer bytes;
+    bytes.append(pattern(target.seed, target.size));
+    response.body = std::move(bytes);
+    co_return response;
+  }
+  core::Task<Response> echo(Request& request) {
+    Counted here(waiting);
+    Buffer bytes;
+    while (request.body != nullptr) {
+      const auto piece = co_await request.body->read();
+      if (!piece) co_return problem(400);
+      if (piece->empty()) break;
+      read += piece->size();
+      bytes.append(*piece);
+    }
+    Response response;
+    response.body = std::move(bytes);
+    co_return response;
+  }
+  core::Task<Response> one_piece(Request& request) {
+    Counted here(waiting);
+    if (request.body != nullptr) {
+      const auto piece = co_await request.body->read();
+      read += piece ? piece->size() : 0;
+    }
+    co_await core::Sleep(reactor_, never);
+    co_return Response{};
+  }
+
+  core::Reactor& reactor_;
+  std::shared_ptr<std::FILE> file_;
+};
+
+}  // namespace sluice::http::h2

@@ -1,0 +1,118 @@
+#include "http/h2/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr std::size_t read_bytes = 16 * 1024;
+constexpr std::size_t lingering_bytes = 1024 * 1024;
+constexpr Duration lingering_time = 2s;
+
+}  // namespace
+
+Connection::Connection(Engine& engine, net::Stream& stream, std::string_view peer, bool secure)
+    : engine_(engine),
+      stream_(stream),
+      session_(engine, *this, peer, secure),
+      flush_([](core::TurnHook& hook) noexcept { static_cast<Hook&>(hook).owner.output_wanted_.wake(); }, *this),
+      end_([](core::TurnHook& hook) noexcept { static_cast<Hook&>(hook).owner.ended_.wake(); }, *this),
+      clock_([](core::Timer& timer) noexcept { static_cast<Clock&>(timer).owner.look_at_the_clock(); }, *this) {}
+
+core::Task<void> Connection::run(Buffer received) {
+  input_ = std::move(received);
+  tasks_.spawn(write());
+  tasks_.spawn(read());
+  look_at_the_clock();
+  // Whatever ends the connection asks for it from within one of the tasks, so it is done at the turn's end.
+  co_await ended_;
+  tasks_.cancel();
+  output_wanted_.forget();
+  engine_.reactor.timers().cancel(clock_);
+  session_.end();
+  if (!failed_) co_await linger();
+}
+
+core::Task<void> Connection::refuse(Buffer received) {
+  session_.refuse_all();
+  co_await run(std::move(received));
+}
+
+void Connection::drain() {
+  session_.drain();
+  look_at_the_clock();
+}
+
+core::Task<void> Connection::read() {
+  for (;;) {
+    if (!input_.empty()) {
+      session_.receive(input_.view());
+      input_.clear();
+      output_wanted_.wake();
+      const Instant soon = engine_.reactor.now() + session_.shortest_patience();
+      if (session_.is_busy() && clock_.when() > soon) engine_.reactor.timers().schedule(clock_, soon);
+    }
+    const auto got = co_await stream_.read(input_, read_bytes, never);
+    if (got && *got != 0) continue;
+    if (!got) {
+      failed_ = true;
+      end();
+    } else {
+      // It may still want what is under way, for a while.
+      client_ended_ = true;
+      if (!session_.has_streams()) end();
+      engine_.reactor.timers().schedule(clock_, engine_.reactor.now() + engine_.options.half_close_grace);
+    }
+    co_return;
+  }
+}
+
+core::Task<void> Connection::write() {
+  for (;;) {
+    if (output_.capacity() == 0) output_.swap(engine_.spare_output);
+    session_.produce(output_);
+    if (!output_.empty()) {
+      iovec part{output_.data(), output_.size()};
+      const auto written = co_await stream_.write({&part, 1}, engine_.options.write_timeout);
+      output_.clear();
+      if (written) continue;
+      failed_ = true;
+      end();
+      co_return;
+    }
+    if (engine_.spare_output.capacity() == 0) {
+      output_.swap(engine_.spare_output);
+    } else {
+      output_.release();
+    }
+    if (session_.over() || (client_ended_ && !session_.has_streams())) {
+      end();
+      co_return;
+    }
+    co_await output_wanted_;
+  }
+}
+
+void Connection::look_at_the_clock() {
+  const Instant now = engine_.reactor.now();
+  if (client_ended_) return end();
+  const Instant next = session_.expire(now);
+  const Instant soon = session_.is_busy() ? now + session_.shortest_patience() : never;
+  engine_.reactor.timers().schedule(clock_, std::min({next, soon, now + engine_.options.idle_timeout}));
+}
+
+// Lets the client read the last words before the connection goes: closing with bytes unread would reset it.
+core::Task<void> Connection::linger() {
+  core::Reactor& reactor = engine_.reactor;
+  if (!co_await stream_.end(engine_.options.write_timeout)) co_return;
+  const Instant deadline = reactor.now() + lingering_time;
+  for (std::size_t dropped = 0; dropped < lingering_bytes && !client_ended_;) {
+    input_.clear();
+    const auto got = co_await stream_.read(input_, read_bytes, deadline);
+    if (!got || *got == 0) co_return;
+    dropped += *got;
+  }
+}
+
+}  // namespace sluice::http::h2

@@ -1,0 +1,353 @@
+#include "http/h2/connection.h"
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+#include "http/h2/client_for_tests.h"
+#include "http/server.h"
+#include "net/stream.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+// The real server on a simulated network, from the preface on.
+class ConnectionTest : public testing::Test, public Observer {
+ public:
+  void completed(const Completion& completion) override {
+    statuses.push_back(completion.status);
+    broken += completion.broken ? 1 : 0;
+  }
+  void serve(const core::Faults& faults = {}, std::uint64_t seed = 7) {
+    server.reset();
+    handler.reset();
+    reactor = std::make_unique<core::SimulatedReactor>(seed, faults);
+    handler = std::make_unique<TestHandler>(*reactor);
+    server = std::make_unique<Server>(*reactor, *handler, options, this);
+    address = *server->listen(*core::Address::parse("127.0.0.1:0"));
+  }
+  void TearDown() override {
+    server.reset();
+    if (handler) {
+      EXPECT_TRUE(handler->holds_nothing());
+    }
+  }
+
+  // A client's connection: what the client has to say is said, what comes is heard.
+  struct Line {
+    explicit Line(core::Reactor& reactor) : stream(reactor) {}
+    net::Stream stream;
+    TestClient* client = nullptr;
+    std::string raw;    // goes before what the client says
+    std::string heard;  // where there is no client
+    bool listens = true;
+    bool connected = false;
+    bool ended = false;
+    bool reset = false;
+    bool misunderstood = false;
+    core::TaskGroup tasks;
+
+    core::Task<void> hear() {
+      Buffer input;
+      for (;;) {
+        while (!listens) co_await core::Sleep(stream.reactor(), stream.reactor().now() + 1ms);
+        const auto got = co_await stream.read(input, 20'000, never);
+        if (!got || *got == 0) {
+          ended = true;
+          reset = !got;
+          co_return;
+        }
+        if (client == nullptr) {
+          heard += input.view();
+        } else if (!client->receive(input.view())) {
+          misunderstood = true;
+        }
+        input.clear();
+      }
+    }
+    core::Task<void> speak(core::Address to) {
+      if (!co_await stream.connect(to, stream.reactor().now() + 5s)) {
+        ended = true;
+        co_return;
+      }
+      connected = true;
+      tasks.spawn(hear());
+      while (!ended) {
+        std::string bytes = std::exchange(raw, {});
+        if (client != nullptr) bytes += client->take_output();
+        if (bytes.empty()) {
+          co_await core::Sleep(stream.reactor(), stream.reactor().now() + 200us);
+          continue;
+        }
+        iovec part{bytes.data(), bytes.size()};
+        if (!co_await stream.write({&part, 1}, 60s)) co_return;
+      }
+    }
+  };
+  std::unique_ptr<Line> connect(TestClient* client) {
+    auto line = std::make_unique<Line>(*reactor);
+    line->client = client;
+    line->tasks.spawn(line->speak(address));
+    return line;
+  }
+  template <class Condition>
+  bool run_until(Condition condition, Duration at_most = 20s) {
+    const Instant until = reactor->now() + at_most;
+    while (!condition() && reactor->now() < until) reactor->turn(reactor->now() + 1ms);
+    return condition();
+  }
+
+  ServerOptions options;
+  std::vector<int> statuses;
+  int broken = 0;
+  std::unique_ptr<core::SimulatedReactor> reactor;
+  std::unique_ptr<TestHandler> handler;
+  core::Address address;
+  std::unique_ptr<Server> server;
+};
+
+const core::Faults bad_weather{.short_read = 0.3, .short_write = 0.3, .would_block = 0.2, .split = 0.3};
+
+TEST_F(ConnectionTest, ManyStreamsInEveryWeather) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    for (const core::Faults& faults : {core::Faults{}, bad_weather}) {
+      serve(faults, seed);
+      TestClient client;
+      auto line = connect(&client);
+      std::map<std::int32_t, std::string> expected;
+      for (std::size_t i = 0; i < 15; ++i) {
+        const std::string size = std::to_string(i * i * 700 + 1);
+        const std::string tail = size + "/" + std::to_string(i);
+        for (const char* kind : {"own", "shared", "stream", "waits", "later"}) {
+          expected[client.get("/" + std::string(kind) + "/" + tail)] = pattern(i, i * i * 700 + 1);
+        }
+        expected[client.get("/file/" + tail)] = pattern(0, TestHandler::file_size).substr(i, i * i * 700 + 1);
+        expected[client.post("/echo", pattern(i, i * 10'000))] = pattern(i, i * 10'000);
+      }
+      const auto all_closed = [&] {
+        for (const auto& [id, body] : expected) {
+          if (!client.answers[id].closed) return false;
+        }
+        return true;
+      };
+      ASSERT_TRUE(run_until(all_closed, 120s));
+      for (const auto& [id, body] : expected) ASSERT_EQ(client.answers[id].body, body) << id;
+      EXPECT_FALSE(line->misunderstood);
+      EXPECT_TRUE(client.goaways.empty());
+    }
+  }
+}
+
+TEST_F(ConnectionTest, BothVersionsOnOnePort) {
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  auto plain = connect(nullptr);
+  plain->raw = "POST /own/3/1 HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n";
+  const auto id = client.get("/own/3/1");
+  EXPECT_TRUE(run_until([&] { return client.answers[id].closed && plain->heard.ends_with(pattern(1, 3)); }));
+  EXPECT_TRUE(plain->heard.starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(ConnectionTest, ThePrefaceMayComeByteByByte) {
+  serve();
+  auto line = connect(nullptr);
+  const std::string bytes = std::string(preface_text) + frame(4, 0, 0) + frame(1, 5, 1, header_block("/own/10/1"));
+  for (const char byte : bytes) {
+    line->raw = byte;
+    ASSERT_TRUE(run_until([&] { return line->raw.empty(); }));
+  }
+  EXPECT_TRUE(run_until([&] { return line->heard.contains(pattern(1, 10)); }));
+}
+
+TEST_F(ConnectionTest, WhatOnlyBeginsLikeThePrefaceIsHttp1) {
+  serve();
+  for (const char* request : {"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "PRI * HTTP/1.1\r\nHost: t\r\n\r\n"}) {
+    auto line = connect(nullptr);
+    line->raw = request;
+    EXPECT_TRUE(run_until([&] { return line->ended; }));
+    EXPECT_TRUE(line->heard.starts_with("HTTP/1.1 400 ") || line->heard.starts_with("HTTP/1.1 505 ")) << line->heard;
+  }
+  auto line = connect(nullptr);
+  line->raw = "PUT /own/3/1 HTTP/1.1\r\nHost: t\r\n\r\n";
+  EXPECT_TRUE(run_until([&] { return line->heard.ends_with(pattern(1, 3)); }));
+}
+
+TEST_F(ConnectionTest, WithoutHttp2ThePrefaceIsRefused) {
+  options.http2 = false;
+  serve();
+  auto line = connect(nullptr);
+  line->raw = preface_text;
+  EXPECT_TRUE(run_until([&] { return line->ended; }));
+  EXPECT_TRUE(line->heard.starts_with("HTTP/1.1 4")) << line->heard;
+}
+
+TEST_F(ConnectionTest, WithoutHttp1OnlyHttp2IsAnswered) {
+  options.http1 = false;
+  serve();
+  auto plain = connect(nullptr);
+  plain->raw = "GET /own/3/1 HTTP/1.1\r\nHost: t\r\n\r\n";
+  EXPECT_TRUE(run_until([&] { return plain->ended; }));
+  EXPECT_FALSE(plain->heard.contains("HTTP/1.1"));
+  TestClient client;
+  auto line = connect(&client);
+  const auto id = client.get("/own/3/1");
+  EXPECT_TRUE(run_until([&] { return client.answers[id].closed; }));
+  EXPECT_EQ(handler->requests, 1);
+}
+
+TEST_F(ConnectionTest, AResetConnectionCancelsEverything) {
+  serve();
+  TestClient client({.opens_windows = false});
+  auto line = connect(&client);
+  client.get("/never");
+  client.get("/blocks/10000/1");
+  client.get("/stream/200000/1");
+  client.post("/echo", "abc", {}, false);
+  ASSERT_TRUE(run_until([&] { return handler->waiting == 2 && handler->sources == 2 && handler->read == 3; }));
+  reactor->reset_on_close(line->stream.handle());
+  line->tasks.cancel();
+  line->stream.close();
+  EXPECT_TRUE(run_until([&] { return handler->holds_nothing() && server->counters().open == 0; }));
+  EXPECT_EQ(broken, 4);
+}
+
+TEST_F(ConnectionTest, AClientThatHasEndedItsSideGetsWhatIsReadySoon) {
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  const auto soon = client.get("/waits/5000/1");
+  client.get("/never");
+  ASSERT_TRUE(run_until([&] { return handler->waiting == 1; }));
+  reactor->shutdown_write(line->stream.handle());
+  EXPECT_TRUE(run_until([&] { return line->ended; }, 5s));
+  EXPECT_EQ(client.answers[soon].body, pattern(1, 5000));
+  EXPECT_TRUE(run_until([&] { return server->counters().open == 0 && handler->holds_nothing(); }));
+}
+
+TEST_F(ConnectionTest, AClientThatTakesNothingIsClosed) {
+  options.write_timeout = 2s;
+  serve();
+  TestClient client({.window = 1 << 24});
+  client.open_window(0, 1 << 24);
+  auto line = connect(&client);
+  line->listens = false;
+  client.get("/shared/2000000/1");
+  client.get("/stream/1000000/1");
+  ASSERT_TRUE(run_until([&] { return handler->requests == 2; }));
+  EXPECT_TRUE(run_until([&] { return server->counters().open == 0; }, 10s));
+  EXPECT_TRUE(handler->holds_nothing());
+  EXPECT_LT(handler->pulled, 300'000u);
+}
+
+TEST_F(ConnectionTest, AWindowThatStaysShutEndsTheStreamInTime) {
+  options.write_timeout = 3s;
+  serve();
+  TestClient client({.opens_windows = false, .window = 100});
+  auto line = connect(&client);
+  const Instant began = reactor->now();
+  const auto id = client.get("/stream/1000/1");
+  EXPECT_TRUE(run_until([&] { return client.answers[id].closed; }, 10s));
+  EXPECT_EQ(client.answers[id].error, 8u);
+  EXPECT_GE(reactor->now() - began, 3s);
+  EXPECT_LE(reactor->now() - began, 4s);
+}
+
+TEST_F(ConnectionTest, DrainingFinishesWhatRunsAndCloses) {
+  serve();
+  TestClient busy, idle;
+  auto busy_line = connect(&busy);
+  auto idle_line = connect(&idle);
+  const auto id = busy.get("/waits/30000/1");
+  const auto before = idle.get("/own/1/1");
+  ASSERT_TRUE(run_until([&] { return idle.answers[before].closed && handler->sources == 1; }));
+  server->drain();
+  EXPECT_TRUE(run_until([&] { return server->drained(); }, 10s));
+  EXPECT_EQ(busy.answers[id].body, pattern(1, 30'000));
+  EXPECT_EQ(busy.answers[id].trailers.at("row-count"), "30000");
+  ASSERT_EQ(busy.goaways.size(), 2u);
+  EXPECT_EQ(busy.goaways[1].first, id);
+  EXPECT_FALSE(idle.goaways.empty());  // nghttp2's client listens no more when it has nothing under way
+  EXPECT_FALSE(busy_line->reset || idle_line->reset);
+}
+
+TEST_F(ConnectionTest, ARequestThatCrossesTheGoawayIsStillAnswered) {
+  serve(core::Faults{.min_delay = 20ms, .max_delay = 20ms});
+  TestClient client;
+  auto line = connect(&client);
+  const auto first = client.get("/own/1/1");
+  ASSERT_TRUE(run_until([&] { return client.answers[first].closed; }));
+  server->drain();
+  const auto crossing = client.get("/own/2/1");
+  EXPECT_TRUE(run_until([&] { return server->drained(); }, 10s));
+  EXPECT_EQ(client.answers[crossing].body, pattern(1, 2));
+}
+
+TEST_F(ConnectionTest, IdleConnectionsAreClosedAndBusyOnesAreNot) {
+  options.idle_timeout = 1s;
+  serve();
+  TestClient idle, busy;
+  auto idle_line = connect(&idle);
+  auto busy_line = connect(&busy);
+  busy.get("/never");
+  EXPECT_TRUE(run_until([&] { return idle_line->ended; }, 5s));
+  EXPECT_EQ(idle.goaways.size(), 1u);
+  EXPECT_FALSE(run_until([&] { return busy_line->ended; }, 20s));
+}
+
+TEST_F(ConnectionTest, AHeaderThatTricklesIsNotWaitedFor) {
+  options.header_timeout = 2s;
+  serve();
+  auto line = connect(nullptr);
+  line->raw = std::string(preface_text) + frame(4, 0, 0) + frame(1, 1, 1, "\x82");
+  const Instant began = reactor->now();
+  EXPECT_TRUE(run_until([&] { return line->ended; }, 20s));
+  EXPECT_GE(reactor->now() - began, 2s);
+  EXPECT_LE(reactor->now() - began, 5s);
+  EXPECT_TRUE(run_until([&] { return server->counters().open == 0; }, 5s));
+}
+
+TEST_F(ConnectionTest, TooManyConnectionsAreToldSo) {
+  options.connections = 1;
+  serve();
+  TestClient one, two;
+  auto first = connect(&one);
+  const auto id = one.get("/own/1/1");
+  ASSERT_TRUE(run_until([&] { return one.answers[id].closed; }));
+  auto second = connect(&two);
+  two.get("/own/1/1");
+  EXPECT_TRUE(run_until([&] { return second->ended; }));
+  ASSERT_EQ(two.goaways.size(), 1u);
+  EXPECT_EQ(two.goaways[0], (std::pair<std::int32_t, std::uint32_t>(0, 0)));
+  EXPECT_EQ(handler->requests, 1);
+}
+
+TEST_F(ConnectionTest, AFloodIsClosedEvenIfNobodyListens) {
+  serve();
+  for (const std::string& attack : {frame(6, 0, 0, "12345678"), frame(4, 0, 0), frame(8, 0, 0, number(1)),
+                                    frame(1, 5, 1, header_block("/never")) + frame(3, 0, 1, number(8))}) {
+    auto line = connect(nullptr);
+    line->listens = false;
+    line->raw = std::string(preface_text) + frame(4, 0, 0);
+    std::uint32_t id = 1;
+    ASSERT_TRUE(run_until(
+                    [&] {
+                      if (line->raw.empty() && line->connected) {
+                        for (int i = 0; i < 100; ++i, id += 2) {
+                          std::string bytes = attack;
+                          if (bytes.size() > 20) {  // new streams each time
+                            bytes.replace(5, 4, number(id));
+                            bytes.replace(bytes.size() - 8, 4, number(id));
+                          }
+                          line->raw += bytes;
+                        }
+                      }
+                      return line->ended || server->counters().open == 0 || id > 400'000;
+                    },
+                    60s) &&
+                id < 400'000);
+    EXPECT_TRUE(run_until([&] { return server->counters().open == 0; }, 60s));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::http::h2

@@ -1,0 +1,66 @@
+#include "http/h2/engine.h"
+
+#include <new>
+
+#include <nghttp2/nghttp2.h>
+
+#include "http/h2/guard.h"
+#include "http/h2/session.h"
+#include "http/h2/stream.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr std::size_t most_spare_streams = 1024;
+
+}  // namespace
+
+Engine::Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
+               Server::Counters& counters)
+    : reactor(reactor),
+      handler(handler),
+      options(options),
+      observer(observer),
+      counters(counters),
+      limits{.size = options.header_limit, .target_size = options.target_limit, .fields = options.field_limit} {
+  if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&session_options) != 0) {
+    throw std::bad_alloc();
+  }
+  Session::install(*callbacks);
+  nghttp2_option_set_no_auto_window_update(session_options, 1);
+  nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
+  nghttp2_option_set_no_closed_streams(session_options, 1);
+  nghttp2_option_set_peer_max_concurrent_streams(session_options, options.http2_streams);
+  nghttp2_option_set_max_send_header_block_length(session_options, 1024 * 1024);
+  // The guard's limits are met first, and end a connection with a better reason than nghttp2's would.
+  nghttp2_option_set_stream_reset_rate_limit(session_options, 10 * FrameGuard::reset_burst, 10'000);
+  nghttp2_option_set_max_outbound_ack(session_options, 2 * FrameGuard::idle_frame_burst);
+  nghttp2_option_set_max_continuations(session_options, FrameGuard(options.header_limit).most_continuations() + 1);
+}
+
+Engine::~Engine() {
+  nghttp2_option_del(session_options);
+  nghttp2_session_callbacks_del(callbacks);
+}
+
+std::unique_ptr<Stream> Engine::take_stream() {
+  if (spare_streams_.empty()) return std::make_unique<Stream>();
+  auto stream = std::move(spare_streams_.back());
+  spare_streams_.pop_back();
+  return stream;
+}
+
+void Engine::give_back(std::unique_ptr<Stream> stream) {
+  stream->reset();
+  if (spare_streams_.size() < most_spare_streams) spare_streams_.push_back(std::move(stream));
+}
+
+std::string_view Engine::date() {
+  if (date_turn_ != reactor.now()) {
+    date_turn_ = reactor.now();
+    date_ = dates_.at(reactor.wall_clock_ns());
+  }
+  return date_;
+}
+
+}  // namespace sluice::http::h2

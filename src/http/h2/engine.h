@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/reactor.h"
+#include "http/h1/response.h"
+#include "http/h2/head.h"
+#include "http/server.h"
+
+struct nghttp2_option;
+struct nghttp2_session_callbacks;
+
+namespace sluice::http::h2 {
+
+class Stream;
+
+// What the HTTP/2 connections of one core share: whom they serve, and what is lent to them.
+class Engine {
+ public:
+  Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
+         Server::Counters& counters);
+  Engine(const Engine&) = delete;
+  ~Engine();  // after all sessions
+
+  [[nodiscard]] std::unique_ptr<Stream> take_stream();
+  void give_back(std::unique_ptr<Stream> stream);
+  // Of this turn, as an answer's Date field has it; it stays in its place and is right until the answer is sent.
+  [[nodiscard]] std::string_view date();
+
+  core::Reactor& reactor;
+  Handler& handler;
+  const ServerOptions& options;
+  Observer* const observer;
+  Server::Counters& counters;
+  const HeadLimits limits;
+  nghttp2_session_callbacks* callbacks = nullptr;
+  nghttp2_option* session_options = nullptr;
+  Buffer spare_output;  // lent to the connection that writes
+
+ private:
+  std::vector<std::unique_ptr<Stream>> spare_streams_;
+  h1::DateCache dates_;
+  Instant date_turn_ = never;
+  std::string_view date_;
+};
+
+}  // namespace sluice::http::h2

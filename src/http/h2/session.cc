@@ -1,0 +1,807 @@
+#include "http/h2/session.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <nghttp2/nghttp2.h>
+#include <unistd.h>
+
+#include "base/copy.h"
+#include "core/slab.h"
+#include "http/h1/scan.h"
+#include "http/h2/stream.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr std::size_t output_bytes = 64 * 1024;
+constexpr std::int32_t stream_window = 256 * 1024;       // of a request's body, what may be here unread
+constexpr std::int32_t connection_window = 1024 * 1024;  // of all of them together
+constexpr std::size_t decoded_factor =
+    4;                                   // a header section is decoded up to so many times its limit, then it is a bomb
+constexpr Duration drain_patience = 1s;  // for requests that were under way when the client was told
+constexpr Duration dropping_patience = 2s;
+constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
+constexpr std::size_t most_trailers = 16;
+
+std::string_view view(const std::uint8_t* bytes, std::size_t size) {
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+bool has_no_body(int status) { return status == 204 || status == 304; }
+
+// nghttp2 keeps the views until the frame is sent: they point to what is static or lives as long as the stream.
+nghttp2_nv pair(std::string_view name, std::string_view value) {
+  return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
+          const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())), name.size(), value.size(),
+          NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+}
+
+// Names go out in lower case (RFC 9113, 8.2.1). They are tokens, so bytes are below 0x80.
+std::string_view lower_case(core::Arena& arena, std::string_view name) {
+  constexpr std::uint64_t each = 0x0101'0101'0101'0101;
+  constexpr std::size_t word = sizeof each;
+  const std::size_t words = (name.size() + word - 1) / word;
+  char* const to = static_cast<char*>(arena.allocate(words * word, word));
+  static_cast<void>(copy_short(to, name));
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, to + i * word, word);  // what lies behind the name is ours as well
+    const std::uint64_t low = bytes & 0x7F * each;
+    const std::uint64_t from_a = low + (0x80 - 'A') * each;
+    const std::uint64_t above_z = low + (0x7F - 'Z') * each;
+    bytes |= ((from_a & ~above_z) & 0x80 * each) >> 2;
+    std::memcpy(to + i * word, &bytes, word);
+  }
+  return {to, name.size()};
+}
+
+// A field that a handler passes on from elsewhere may hold anything: what HTTP does not allow is left out.
+bool make_valid(std::string_view name, std::string_view& value) {
+  if (!h1::is_token(name)) return false;
+  while (!value.empty() && h1::is_ows(value.front())) value.remove_prefix(1);
+  while (!value.empty() && h1::is_ows(value.back())) value.remove_suffix(1);
+  const char* const end = value.data() + value.size();
+  return h1::find_first<h1::EndsValue>(value.data(), value.data(), end) == end;
+}
+
+// What HTTP/2 has no place for (RFC 9113, 8.2.2), and what we write ourselves.
+bool is_connection_field(std::string_view name) {
+  switch (name.size()) {
+    case 7:
+      return name == "upgrade";
+    case 10:
+      return name == "connection" || name == "keep-alive";
+    case 14:
+      return name == "content-length";
+    case 16:
+      return name == "proxy-connection";
+    case 17:
+      return name == "transfer-encoding";
+    default:
+      return false;
+  }
+}
+
+// nghttp2 takes its memory from the core's slab, which wants to hear a block's size again: it stands before the block.
+struct SessionMemory {
+  static constexpr std::size_t prefix = alignof(std::max_align_t);
+
+  static void* allocate(std::size_t bytes, void*) noexcept {
+    try {
+      char* const block = static_cast<char*>(core::slab_allocate(bytes + prefix));
+      std::memcpy(block, &bytes, sizeof bytes);
+      return block + prefix;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+  static void free(void* pointer, void*) noexcept {
+    if (pointer == nullptr) return;
+    core::slab_free(static_cast<char*>(pointer) - prefix, size_of_block(pointer) + prefix);
+  }
+  static void* allocate_zeroed(std::size_t count, std::size_t bytes, void*) noexcept {
+    if (bytes != 0 && count > SIZE_MAX / 2 / bytes) return nullptr;
+    void* const block = allocate(count * bytes, nullptr);
+    if (block != nullptr) std::memset(block, 0, count * bytes);
+    return block;
+  }
+  static void* reallocate(void* pointer, std::size_t bytes, void*) noexcept {
+    void* const grown = allocate(bytes, nullptr);
+    if (grown == nullptr || pointer == nullptr) return grown;
+    std::memcpy(grown, pointer, std::min(bytes, size_of_block(pointer)));
+    free(pointer, nullptr);
+    return grown;
+  }
+
+ private:
+  static std::size_t size_of_block(const void* pointer) {
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, static_cast<const char*>(pointer) - prefix, sizeof bytes);
+    return bytes;
+  }
+};
+constexpr nghttp2_mem session_memory{nullptr, &SessionMemory::allocate, &SessionMemory::free,
+                                     &SessionMemory::allocate_zeroed, &SessionMemory::reallocate};
+
+std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
+
+}  // namespace
+
+struct Session::Callbacks {
+  static Session& of(void* user) { return *static_cast<Session*>(user); }
+
+  static int begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    Session& self = of(user);
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) return self.begin_headers(frame->hd.stream_id);
+    self.in_head_ = nullptr;
+    self.trailer_bytes_ = 0;
+    self.trailers_malformed_ = false;
+    return 0;
+  }
+  static int header(nghttp2_session*, const nghttp2_frame*, nghttp2_rcbuf* name, nghttp2_rcbuf* value, std::uint8_t,
+                    void* user) {
+    const nghttp2_vec name_bytes = nghttp2_rcbuf_get_buf(name);
+    const nghttp2_vec value_bytes = nghttp2_rcbuf_get_buf(value);
+    return of(user).got_field(view(name_bytes.base, name_bytes.len), view(value_bytes.base, value_bytes.len),
+                              nghttp2_rcbuf_is_static(name) != 0);
+  }
+  static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    Session& self = of(user);
+    switch (frame->hd.type) {
+      case NGHTTP2_HEADERS:
+      case NGHTTP2_DATA: {
+        const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+        if (frame->hd.type == NGHTTP2_DATA && !ends && frame->hd.length == frame->data.padlen) {
+          self.guard_.got_empty_data(self.engine_.reactor.now());
+        }
+        Stream* const stream = self.find(frame->hd.stream_id);
+        if (stream == nullptr) break;
+        if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+          self.got_whole_head(*stream, ends);
+        } else if (frame->hd.type == NGHTTP2_HEADERS) {
+          self.got_trailers(*stream, ends);
+        } else if (ends) {
+          self.got_end(*stream);
+        }
+        break;
+      }
+      case NGHTTP2_PING:
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 &&
+            std::memcmp(frame->ping.opaque_data, drain_ping, sizeof drain_ping) == 0) {
+          self.drain_heard_ = true;
+        }
+        break;
+      default:
+        break;
+    }
+    return 0;
+  }
+  static int data_received(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
+                           std::size_t size, void* user) {
+    Session& self = of(user);
+    if (Stream* const stream = self.find(id)) {
+      self.got_data(*stream, view(data, size));
+    } else {
+      nghttp2_session_consume_connection(session, size);
+    }
+    return 0;
+  }
+  static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) {
+    Session& self = of(user);
+    if (Stream* const stream = self.find(id)) self.closed(*stream);
+    return 0;
+  }
+  static int invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
+    if (frame->hd.stream_id != 0) of(user).guard_.ended_by_server(frame->hd.stream_id);
+    return 0;
+  }
+  static int frame_sent(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    Session& self = of(user);
+    switch (frame->hd.type) {
+      case NGHTTP2_HEADERS:
+      case NGHTTP2_DATA: {
+        if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) break;
+        Stream* const stream = self.find(frame->hd.stream_id);
+        if (stream == nullptr) break;
+        stream->sent_end = true;
+        stream->body_unsent = false;
+        if (!stream->client_done) self.drop_body(*stream);
+        break;
+      }
+      case NGHTTP2_RST_STREAM: {
+        const Stream* const stream = self.find(frame->hd.stream_id);
+        const bool our_fault = stream != nullptr && stream->failed;
+        self.guard_.ended_by_server(frame->hd.stream_id);
+        if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR && !our_fault) {
+          self.guard_.reset_by_server(self.engine_.reactor.now());
+        }
+        break;
+      }
+      default:
+        break;
+    }
+    return 0;
+  }
+  static int frame_not_sent(nghttp2_session* session, const nghttp2_frame* frame, int, void* user) {
+    Session& self = of(user);
+    Stream* const stream = frame->hd.type == NGHTTP2_HEADERS ? self.find(frame->hd.stream_id) : nullptr;
+    if (stream != nullptr) {
+      stream->failed = true;
+      nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
+    }
+    return 0;
+  }
+  static int send_data(nghttp2_session*, nghttp2_frame*, const std::uint8_t* header, std::size_t size,
+                       nghttp2_data_source* source, void* user) {
+    return of(user).send_data(*static_cast<Stream*>(source->ptr), header, size);
+  }
+  static ssize_t read_data(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t most, std::uint32_t* flags,
+                           nghttp2_data_source* source, void* user) {
+    return of(user).next_data(*static_cast<Stream*>(source->ptr), most, *flags);
+  }
+};
+
+void Session::install(nghttp2_session_callbacks& callbacks) {
+  nghttp2_session_callbacks_set_on_begin_headers_callback(&callbacks, &Callbacks::begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback2(&callbacks, &Callbacks::header);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(&callbacks, &Callbacks::frame_received);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(&callbacks, &Callbacks::data_received);
+  nghttp2_session_callbacks_set_on_stream_close_callback(&callbacks, &Callbacks::stream_closed);
+  nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(&callbacks, &Callbacks::invalid_frame);
+  nghttp2_session_callbacks_set_on_frame_send_callback(&callbacks, &Callbacks::frame_sent);
+  nghttp2_session_callbacks_set_on_frame_not_send_callback(&callbacks, &Callbacks::frame_not_sent);
+  nghttp2_session_callbacks_set_send_data_callback(&callbacks, &Callbacks::send_data);
+}
+
+Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secure)
+    : engine_(engine),
+      owner_(owner),
+      peer_(peer),
+      guard_(engine.options.header_limit),
+      secure_(secure),
+      idle_since_(engine.reactor.now()),
+      owes_since_(engine.reactor.now()) {
+  nghttp2_mem memory = session_memory;
+  if (nghttp2_session_server_new3(&session_, engine.callbacks, this, engine.session_options, &memory) != 0) {
+    throw std::bad_alloc();
+  }
+  const std::array<nghttp2_settings_entry, 4> settings{{
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options().http2_streams},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, stream_window},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(options().header_limit)},
+      // No tree of dependencies, so that there is none to rearrange all the time (RFC 9218, 2.1).
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+  }};
+  if (nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size()) != 0 ||
+      nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, connection_window) != 0) {
+    nghttp2_session_del(session_);
+    throw std::bad_alloc();
+  }
+}
+
+Session::~Session() {
+  end();
+  nghttp2_session_del(session_);
+}
+
+void Session::end() {
+  given_up_ = true;
+  while (newest_ != nullptr) {
+    nghttp2_session_set_stream_user_data(session_, newest_->id, nullptr);
+    closed(*newest_);
+  }
+}
+
+Stream* Session::find(std::int32_t id) const {
+  return static_cast<Stream*>(nghttp2_session_get_stream_user_data(session_, id));
+}
+
+bool Session::over() const {
+  return broken_ || (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0);
+}
+
+// ---- What comes ----
+
+void Session::receive(std::string_view bytes) {
+  if (given_up_ || broken_) return;
+  const Instant now = engine_.reactor.now();
+  while (!bytes.empty()) {
+    const std::size_t size = guard_.inspect(bytes, now);
+    feed(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+    if (given_up_ || broken_) return;
+    if (const std::int32_t id = guard_.question()) guard_.settle(find(id) != nullptr, now);
+    if (guard_.flood() != Flood::none) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    if (guard_.violation() != 0) return give_up(guard_.violation());
+  }
+  const bool owes = guard_.owes_frames();
+  if (owes && (!owing_ || owed_block_ != guard_.block())) owes_since_ = now;
+  owing_ = owes;
+  owed_block_ = guard_.block();
+  run_ready();
+  if (drain_heard_) finish_drain();
+}
+
+void Session::feed(std::string_view bytes) {
+  while (!bytes.empty() && guard_.flood() == Flood::none) {
+    const ssize_t taken =
+        nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    if (taken == NGHTTP2_ERR_FLOODED) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    if (taken < 0) {
+      broken_ = true;
+      return;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(taken));
+  }
+}
+
+// Ends the connection: what runs is cancelled, and nothing but GOAWAY is sent any more.
+void Session::give_up(std::uint32_t error_code) {
+  if (given_up_) return;
+  end();
+  if (nghttp2_session_terminate_session(session_, error_code) != 0) broken_ = true;
+  owner_.has_output();
+}
+
+int Session::begin_headers(std::int32_t id) {
+  std::unique_ptr<Stream> taken = engine_.take_stream();
+  if (nghttp2_session_set_stream_user_data(session_, id, taken.get()) != 0)
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  Stream& stream = *taken.release();  // the list owns it
+  stream.begin(*this, id);
+  stream.next = newest_;
+  if (newest_ != nullptr) newest_->previous = &stream;
+  newest_ = &stream;
+  in_head_ = &stream;
+  return 0;
+}
+
+int Session::got_field(std::string_view name, std::string_view value, bool name_is_known) {
+  // A few bytes may stand for a long field again and again: beyond what any honest client sends that is an attack.
+  const std::size_t limit = options().header_limit;
+  if (in_head_ == nullptr) {
+    trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;
+    if (name.starts_with(':') || !is_allowed_field(name, value, name_is_known)) trailers_malformed_ = true;
+    if (trailer_bytes_ <= decoded_factor * limit) return 0;
+  } else {
+    RequestHead& head = in_head_->head;
+    head.add(in_head_->arena, name, value, name_is_known, engine_.limits);
+    if (head.bytes() <= decoded_factor * limit && head.count() <= decoded_factor * options().field_limit) return 0;
+  }
+  guard_.header_decodes_to_too_much();
+  return NGHTTP2_ERR_PAUSE;
+}
+
+void Session::got_whole_head(Stream& stream, bool ended) {
+  in_head_ = nullptr;
+  if (stream.head.is_malformed(ended)) return malformed(stream);
+  stream.head_complete = true;
+  stream.client_done = ended;
+  stream.began = engine_.reactor.now();
+  add_ready(stream);
+}
+
+// What trailers say is nobody's business here; that they are the end is (RFC 9113, 8.1).
+void Session::got_trailers(Stream& stream, bool ended) {
+  if (!ended || trailers_malformed_) return malformed(stream);
+  got_end(stream);
+}
+
+void Session::malformed(Stream& stream) {
+  if (std::exchange(stream.malformed, true)) return;
+  stream.drops_body = true;
+  remove_ready(stream);
+  guard_.ended_by_server(stream.id);
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_PROTOCOL_ERROR);
+}
+
+void Session::got_data(Stream& stream, std::string_view bytes) {
+  stream.received_bytes += bytes.size();
+  if (stream.received_bytes > stream.head.content_length().value_or(UINT64_MAX)) {
+    nghttp2_session_consume_connection(session_, bytes.size());
+    return malformed(stream);
+  }
+  if (stream.received_bytes > options().body_limit && stream.body_refusal == 0) {
+    stream.body_refusal = 413;
+    if (stream.reader_waits()) add_ready(stream);
+  }
+  if (stream.drops_body || stream.body_refusal != 0) {
+    nghttp2_session_consume_connection(session_, bytes.size());
+    return;
+  }
+  stream.arrived.append(bytes);
+  if (stream.reader_waits()) add_ready(stream);
+}
+
+void Session::got_end(Stream& stream) {
+  if (stream.malformed) return;
+  if (stream.received_bytes != stream.head.content_length().value_or(stream.received_bytes)) return malformed(stream);
+  stream.client_done = true;
+  if (stream.reader_waits()) add_ready(stream);
+}
+
+// The answer has gone and the client still sends. What its window lets it send is dropped; to reset the stream at once
+// makes some clients forget the answer. After a while the rest is not wanted (RFC 9113, 8.1).
+void Session::drop_body(Stream& stream) {
+  stream.drops_body = true;
+  stream.progress_at = engine_.reactor.now();
+}
+
+void Session::refuse_rest(Stream& stream) {
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_NO_ERROR);
+  stream.client_done = true;
+  owner_.has_output();
+}
+
+void Session::consumed(Stream& stream, std::size_t bytes) {
+  nghttp2_session_consume(session_, stream.id, bytes);
+  owner_.has_output();
+}
+
+// ---- What is done about it ----
+
+void Session::add_ready(Stream& stream) {
+  if (std::exchange(stream.is_ready, true)) return;
+  stream.next_ready = nullptr;
+  stream.previous_ready = last_ready_;
+  (last_ready_ != nullptr ? last_ready_->next_ready : first_ready_) = &stream;
+  last_ready_ = &stream;
+}
+
+void Session::remove_ready(Stream& stream) {
+  if (!std::exchange(stream.is_ready, false)) return;
+  (stream.previous_ready != nullptr ? stream.previous_ready->next_ready : first_ready_) = stream.next_ready;
+  (stream.next_ready != nullptr ? stream.next_ready->previous_ready : last_ready_) = stream.previous_ready;
+}
+
+// A request that was reset in the same breath has left the queue: the handler never hears of it.
+void Session::run_ready() {
+  while (Stream* const stream = first_ready_) {
+    remove_ready(*stream);
+    if (stream->presented || stream->answered) {
+      stream->wake_reader();
+    } else {
+      start(*stream);
+    }
+  }
+}
+
+void Session::start(Stream& stream) {
+  Request& request = stream.request;
+  Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
+  if (!refusal && (stream.head.content_length().value_or(0) > options().body_limit || stream.body_refusal != 0)) {
+    refusal = {413, "The request's body is longer than the server takes."};
+  }
+  if (drain_ == Drain::done) {  // it came with what was told: safe to be sent to another server
+    stream.failed = true;
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_REFUSED_STREAM);
+    return;
+  }
+  if (refusal) return refuse(stream, refusal);
+  stream.presented = true;
+  ++active(request);
+  request.body = stream.client_done && stream.arrived.empty() ? nullptr : &stream;
+  request.peer = peer_;
+  request.secure = secure_;
+  core::Async<Response> answer = engine_.handler.handle(request);
+  if (answer.ready()) [[likely]] {
+    stream.response = std::move(answer.get());
+    respond(stream);
+  } else {
+    stream.task.spawn(answer_later(*this, stream, answer.take_task()));
+  }
+}
+
+// Requests like this one whose answer is waited for or sent.
+std::uint32_t& Session::active(const Request& request) {
+  return engine_.counters.active[secure_ ? 1 : 0][static_cast<std::size_t>(request.method)];
+}
+
+void Session::refuse(Stream& stream, const Refusal& refusal) {
+  if (std::exchange(stream.presented, false)) --active(stream.request);
+  stream.drops_body = true;
+  stream.body_refusal = 0;
+  stream.response = problem(refusal.status, refusal.detail);
+  respond(stream);
+}
+
+core::Task<void> Session::answer_later(Session& session, Stream& stream, core::Task<Response> answer) {
+  stream.response = co_await std::move(answer);
+  session.respond(stream);
+  session.owner_.has_output();
+}
+
+void Session::respond(Stream& stream) {
+  if (stream.body_refusal != 0) {
+    return refuse(stream, {stream.body_refusal, "The request's body could not be read."});
+  }
+  stream.answered = true;
+  Response& answer = stream.response;
+  core::Arena& arena = stream.arena;
+  if (answer.status < 200 || answer.status > 999) answer.status = 500;
+
+  std::array<nghttp2_nv, FieldList::capacity + 5> fields;
+  std::size_t count = 0;
+  char* const digits = static_cast<char*>(arena.allocate(24, 1));
+  digits[0] = static_cast<char>('0' + answer.status / 100);
+  digits[1] = static_cast<char>('0' + answer.status / 10 % 10);
+  digits[2] = static_cast<char>('0' + answer.status % 10);
+  fields[count++] = pair(":status", {digits, 3});
+  bool has_date = false;
+  bool has_server = options().server_name.empty();
+  std::uint32_t trusted = answer.fields.trusted();
+  for (const Field& field : answer.fields.items()) {
+    const bool known = (trusted & 1) != 0;
+    trusted >>= 1;
+    std::string_view value = field.value;
+    if (!known && !make_valid(field.name, value)) continue;
+    const std::string_view name = lower_case(arena, field.name);
+    if (!known) {
+      if (is_connection_field(name)) continue;
+      has_date |= name == "date";
+      has_server |= name == "server";
+    }
+    fields[count++] = pair(name, value);
+  }
+  if (!has_date) fields[count++] = pair("date", engine_.date());
+  if (!has_server) fields[count++] = pair("server", options().server_name);
+  if (secure_ && !options().transport_security.empty()) {
+    fields[count++] = pair("strict-transport-security", options().transport_security);
+  }
+
+  const auto size = size_of(answer.body);
+  if (size && !has_no_body(answer.status)) {
+    const char* const end = std::to_chars(digits + 3, digits + 24, *size).ptr;
+    fields[count++] = pair("content-length", {digits + 3, static_cast<std::size_t>(end - digits - 3)});
+  }
+
+  nghttp2_data_provider provider{};
+  provider.source.ptr = &stream;
+  provider.read_callback = &Callbacks::read_data;
+  stream.body_unsent = (!size || *size != 0) && !has_no_body(answer.status) && stream.request.method != Method::head;
+  stream.progress_at = engine_.reactor.now();
+  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, stream.body_unsent ? &provider : nullptr) !=
+      0) {
+    stream.failed = true;
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
+    return;
+  }
+  if (!stream.body_unsent) return;
+  // Long answers share the connection, unless the client has said what it wants first.
+  const auto priority = stream.head.priority();
+  if (!priority && size && *size <= output_bytes) return;
+  const Priority wanted = priority.value_or(Priority{.incremental = true});
+  const nghttp2_extpri chosen{wanted.urgency, wanted.incremental ? 1 : 0};
+  nghttp2_session_change_extpri_stream_priority(session_, stream.id, &chosen, 0);
+}
+
+// ---- What goes ----
+
+void Session::produce(Buffer& out) {
+  out_ = &out;
+  full_ = false;
+  while (!full_ && !broken_) {
+    const std::uint8_t* bytes = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
+    if (size < 0) {
+      broken_ = true;
+    } else if (size > 0) {
+      out.append(view(bytes, static_cast<std::size_t>(size)));
+      full_ = out.size() >= output_bytes;
+    } else if (!full_) {
+      // A reset that had to be sent may have been one too many.
+      if (guard_.flood() == Flood::none || given_up_) break;
+      give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+  }
+  out_ = nullptr;
+  // nghttp2 has ended the connection for the client's mistake: nobody will hear of what still runs.
+  if (newest_ != nullptr && over()) end();
+}
+
+// How much of the body comes next. Asked only where the client's windows and the output have room.
+std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
+  flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  Body& body = stream.response.body;
+  auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
+  if (source == nullptr) {
+    const std::uint64_t left = known_size(body) - stream.sent_bytes;
+    const auto next = static_cast<std::size_t>(std::min<std::uint64_t>(left, most));
+    if (next == left) flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<std::ptrdiff_t>(next);
+  }
+  stream.deferred = false;
+  while (stream.pulled.empty() && !stream.source_done && !stream.failed) {
+    core::Async<Result<BodySource::Progress>> pulling = (*source)->pull(stream.pulled);
+    if (pulling.ready()) {
+      const auto& progress = pulling.get();
+      stream.failed = !progress;
+      stream.source_done = progress && *progress == BodySource::Progress::done;
+      continue;
+    }
+    stream.pulling = true;
+    stream.task.spawn(pull_later(*this, stream, pulling.take_task()));
+    if (stream.pulling) {
+      stream.deferred = true;
+      return NGHTTP2_ERR_DEFERRED;
+    }
+  }
+  if (stream.pulled.empty() && stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  const std::size_t next = std::min(stream.pulled.size(), most);
+  if (stream.source_done && next == stream.pulled.size()) {
+    flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (submit_trailers(stream)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  }
+  return static_cast<std::ptrdiff_t>(next);
+}
+
+core::Task<void> Session::pull_later(Session& session, Stream& stream,
+                                     core::Task<Result<BodySource::Progress>> pulling) {
+  const auto progress = co_await std::move(pulling);
+  stream.failed = !progress;
+  stream.source_done = progress && *progress == BodySource::Progress::done;
+  stream.pulling = false;
+  stream.progress_at = session.engine_.reactor.now();  // it was not the client who was slow
+  if (!stream.deferred) co_return;
+  nghttp2_session_resume_data(session.session_, stream.id);
+  session.owner_.has_output();
+}
+
+bool Session::submit_trailers(Stream& stream) {
+  const auto& source = std::get<std::unique_ptr<BodySource>>(stream.response.body);
+  std::array<nghttp2_nv, most_trailers> fields;
+  std::size_t count = 0;
+  for (const Field& field : source->trailers()) {
+    std::string_view value = field.value;
+    if (count == fields.size() || !make_valid(field.name, value)) continue;
+    const std::string_view name = lower_case(stream.arena, field.name);
+    if (!is_connection_field(name)) fields[count++] = pair(name, value);
+  }
+  return count != 0 && nghttp2_submit_trailer(session_, stream.id, fields.data(), count) == 0;
+}
+
+int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size) {
+  constexpr std::size_t header_bytes = 9;
+  Buffer& out = *out_;
+  const std::size_t before = out.size();
+  char* to = out.reserve(header_bytes + size);
+  std::memcpy(to, frame_header, header_bytes);
+  to += header_bytes;
+  Body& body = stream.response.body;
+  if (const auto* shared = std::get_if<SharedBytes>(&body)) {
+    std::memcpy(to, shared->bytes.data() + stream.sent_bytes, size);
+  } else if (const auto* own = std::get_if<Buffer>(&body)) {
+    std::memcpy(to, own->data() + stream.sent_bytes, size);
+  } else if (const auto* file = std::get_if<FileRange>(&body)) {
+    for (std::size_t got = 0; got < size;) {
+      const ssize_t count =
+          ::pread(file->fd, to + got, size - got, static_cast<off_t>(file->offset + stream.sent_bytes + got));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {  // the file has become shorter, or cannot be read
+        out.truncate(before);
+        stream.failed = true;
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+      }
+      got += static_cast<std::size_t>(count);
+    }
+  } else if (size != 0) {
+    std::memcpy(to, stream.pulled.data(), size);
+    stream.pulled.consume(size);
+  }
+  out.commit(header_bytes + size);
+  stream.sent_bytes += size;
+  stream.progress_at = progress_at_ = engine_.reactor.now();
+  guard_.sent_data_frame();
+  full_ = out.size() >= output_bytes;
+  return full_ ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+void Session::closed(Stream& stream) {
+  if (const std::size_t unread = stream.unread_bytes(); unread != 0 && !given_up_) {
+    nghttp2_session_consume_connection(session_, unread);
+  }
+  if (engine_.observer != nullptr) {
+    const bool is_request = stream.presented;
+    engine_.observer->completed({.request = is_request ? &stream.request : nullptr,
+                                 .method = stream.request.method,
+                                 .secure = secure_,
+                                 .peer = peer_,
+                                 .status = stream.answered        ? stream.response.status
+                                           : stream.head_complete ? 499
+                                                                  : 400,
+                                 .body_bytes = stream.sent_bytes,
+                                 .duration = is_request ? engine_.reactor.clock() - stream.began : Duration{},
+                                 .broken = !stream.sent_end});
+  }
+  if (stream.presented) --active(stream.request);
+  guard_.closed(stream.id);
+  release(stream);
+}
+
+void Session::release(Stream& stream) {
+  remove_ready(stream);
+  if (in_head_ == &stream) in_head_ = nullptr;
+  if (stream.next != nullptr) stream.next->previous = stream.previous;
+  (stream.previous != nullptr ? stream.previous->next : newest_) = stream.next;
+  engine_.give_back(std::unique_ptr<Stream>(&stream));
+  if (newest_ == nullptr) idle_since_ = engine_.reactor.now();
+}
+
+// ---- What time brings ----
+
+void Session::drain() {
+  if (drain_ != Drain::no || given_up_ || broken_) return;
+  drain_ = Drain::announced;
+  drain_until_ = engine_.reactor.now() + drain_patience;
+  // Two steps (RFC 9113, 6.8): no new requests, please; and when the client has heard of it, none from here on.
+  nghttp2_submit_shutdown_notice(session_);
+  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, drain_ping);
+  owner_.has_output();
+}
+
+void Session::finish_drain() {
+  if (drain_ != Drain::announced) return;
+  drain_ = Drain::done;
+  drain_until_ = never;
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
+                        NGHTTP2_NO_ERROR, nullptr, 0);
+  owner_.has_output();
+}
+
+void Session::refuse_all() {
+  given_up_ = true;
+  if (nghttp2_session_terminate_session2(session_, 0, NGHTTP2_NO_ERROR) != 0) broken_ = true;
+}
+
+Duration Session::shortest_patience() const {
+  return std::min({options().header_timeout, options().write_timeout, dropping_patience});
+}
+
+Instant Session::expire(Instant now) {
+  if (given_up_ || broken_) return never;
+  Instant next = never;
+  // True: it is over. Else it is looked at again when it will be.
+  const auto passed = [&](Instant deadline) {
+    if (now >= deadline) return true;
+    next = std::min(next, deadline);
+    return false;
+  };
+  if (drain_ == Drain::announced && passed(drain_until_)) finish_drain();
+  if (owing_ && passed(owes_since_ + options().header_timeout)) {
+    give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    return never;
+  }
+  if (newest_ == nullptr) {
+    if (passed(idle_since_ + options().idle_timeout)) {
+      give_up(NGHTTP2_NO_ERROR);
+      return never;
+    }
+    return next;
+  }
+  // A stream whose window the client keeps shut, or all of them.
+  const Duration patience = options().write_timeout;
+  const bool connection_shut = nghttp2_session_get_remote_window_size(session_) <= 0;
+  for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
+    if (stream->sent_end && !stream->client_done && passed(stream->progress_at + dropping_patience)) {
+      refuse_rest(*stream);
+      continue;
+    }
+    if (!stream->body_unsent || stream->pulling) continue;
+    const bool shut = nghttp2_session_get_stream_remote_window_size(session_, stream->id) <= 0;
+    const Instant since = shut ? stream->progress_at : std::max(stream->progress_at, progress_at_);
+    if (!(shut || connection_shut) || !passed(since + patience)) continue;
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
+    stream->body_unsent = false;
+    owner_.has_output();
+  }
+  return next;
+}
+
+}  // namespace sluice::http::h2

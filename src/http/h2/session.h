@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "http/h2/engine.h"
+#include "http/h2/guard.h"
+#include "http/h2/head.h"
+#include "http/message.h"
+
+struct nghttp2_session;
+
+namespace sluice::http::h2 {
+
+class Stream;
+
+// The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
+// come out, and in between the handler answers. nghttp2 does the framing, HPACK, the state of streams and flow control.
+//
+// Handlers run in receive() and in what they wait for, sources are pulled in produce() and in what they wait for;
+// never inside one of nghttp2's receiving callbacks.
+class Session {
+ public:
+  // Whoever does the I/O. What it is told happens outside receive() and produce(), or ends with receive().
+  class Owner {
+   public:
+    virtual void has_output() = 0;  // produce() would give something
+
+   protected:
+    ~Owner() = default;
+  };
+
+  Session(Engine& engine, Owner& owner, std::string_view peer, bool secure);
+  Session(const Session&) = delete;
+  ~Session();
+
+  // Cancels what runs; nothing is received or produced any more.
+  void end();
+
+  void receive(std::string_view bytes);
+  // Appends what is to be sent, up to about 64 KiB.
+  void produce(Buffer& out);
+  // All has been said, or the client has understood nothing: with the last of produce()'s bytes the connection ends.
+  [[nodiscard]] bool over() const;
+  // Something may last too long that expire() could not know of before.
+  [[nodiscard]] bool is_busy() const { return newest_ != nullptr || owing_; }
+  [[nodiscard]] bool has_streams() const { return newest_ != nullptr; }
+
+  // The server is ending: the client is told, and requests that were on their way are still answered.
+  void drain();
+  // No request is answered: the server has as many connections as it may.
+  void refuse_all();
+  // The shortest time that expire() looks for, of what begins.
+  [[nodiscard]] Duration shortest_patience() const;
+  // Acts upon what has lasted too long; when to ask again at the latest. Something to send may have come of it.
+  [[nodiscard]] Instant expire(Instant now);
+
+  [[nodiscard]] core::Reactor& reactor() { return engine_.reactor; }
+  [[nodiscard]] const ServerOptions& options() const { return engine_.options; }
+  [[nodiscard]] Flood flood() const { return guard_.flood(); }
+
+ private:
+  friend class Stream;
+  friend class Engine;
+  struct Callbacks;
+
+  static void install(nghttp2_session_callbacks& callbacks);
+
+  void feed(std::string_view bytes);
+  void give_up(std::uint32_t error_code);
+  void finish_drain();
+
+  [[nodiscard]] std::uint32_t& active(const Request& request);
+  void add_ready(Stream& stream);
+  void remove_ready(Stream& stream);
+  void run_ready();
+  void start(Stream& stream);
+  static core::Task<void> answer_later(Session& session, Stream& stream, core::Task<Response> answer);
+  void respond(Stream& stream);  // with its response
+  void refuse(Stream& stream, const Refusal& refusal);
+  static core::Task<void> pull_later(Session& session, Stream& stream,
+                                     core::Task<Result<BodySource::Progress>> pulling);
+  void drop_body(Stream& stream);
+  void refuse_rest(Stream& stream);
+  void consumed(Stream& stream, std::size_t bytes);
+
+  // nghttp2's callbacks, by what they tell.
+  int begin_headers(std::int32_t id);
+  void begin_trailers(std::int32_t id);
+  int got_field(std::string_view name, std::string_view value, bool name_is_known);
+  void got_whole_head(Stream& stream, bool ended);
+  void got_trailers(Stream& stream, bool ended);
+  void got_data(Stream& stream, std::string_view bytes);
+  void got_end(Stream& stream);
+  std::ptrdiff_t next_data(Stream& stream, std::size_t most, std::uint32_t& flags);
+  int send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size);
+  // What the client sent for this stream breaks the rules of messages: it is reset (RFC 9113, 8.1.1).
+  void malformed(Stream& stream);
+  void closed(Stream& stream);
+  bool submit_trailers(Stream& stream);
+  [[nodiscard]] Stream* find(std::int32_t id) const;
+  void release(Stream& stream);
+
+  Engine& engine_;
+  Owner& owner_;
+  const std::string_view peer_;
+  nghttp2_session* session_ = nullptr;
+  FrameGuard guard_;
+  Stream* newest_ = nullptr;
+  Stream* first_ready_ = nullptr;
+  Stream* last_ready_ = nullptr;
+  Stream* in_head_ = nullptr;  // whose header section is coming in; null: a trailer section
+  std::size_t trailer_bytes_ = 0;
+  bool trailers_malformed_ = false;
+  KnownAuthority known_authority_;
+  Buffer* out_ = nullptr;  // while produce() runs
+  const bool secure_;
+  bool full_ = false;    // `out_` has enough
+  bool broken_ = false;  // nghttp2 goes no further
+  bool given_up_ = false;
+  enum class Drain : std::uint8_t { no, announced, done } drain_ = Drain::no;
+  Instant drain_until_ = never;
+  bool drain_heard_ = false;
+  Instant idle_since_;
+  Instant owes_since_;
+  std::uint64_t owed_block_ = 0;
+  bool owing_ = true;
+  Instant progress_at_{};  // when the client last took something of any stream
+};
+
+}  // namespace sluice::http::h2

@@ -1,0 +1,815 @@
+#include "http/h2/session.h"
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+#include "http/h2/client_for_tests.h"
+#include "http/h2/guard.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr int data_type = 0, headers_type = 1, priority_type = 2, reset_type = 3, settings_type = 4, ping_type = 6,
+              goaway_type = 7, window_update_type = 8, continuation_type = 9;
+constexpr int end_stream = 1, end_headers = 4;
+constexpr std::uint32_t protocol_error = 1, internal_error = 2, stream_closed_error = 5, refused_stream = 7, cancel = 8,
+                        calm = 11;
+
+struct Frame {
+  int type = 0;
+  int flags = 0;
+  std::uint32_t id = 0;
+  std::string payload;
+  [[nodiscard]] std::uint32_t number(std::size_t at) const {
+    std::uint32_t value = 0;
+    for (std::size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(payload[i]);
+    return value;
+  }
+};
+
+std::vector<Frame> frames_of(std::string_view bytes) {
+  std::vector<Frame> frames;
+  while (bytes.size() >= 9) {
+    const auto byte = [&](std::size_t at) { return std::uint32_t{static_cast<unsigned char>(bytes[at])}; };
+    const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+    frames.push_back({static_cast<int>(byte(3)), static_cast<int>(byte(4)),
+                      byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8), std::string(bytes.substr(9, size))});
+    bytes.remove_prefix(std::min(bytes.size(), 9 + size));
+  }
+  return frames;
+}
+
+// A session whose bytes go by hand, with a client that understands them or with frames written by hand.
+class SessionTest : public testing::Test, public Session::Owner, public Observer {
+ public:
+  struct Completed {
+    int status;
+    bool is_request;
+    bool broken;
+    std::uint64_t bytes;
+  };
+
+  void has_output() override { ++output_told; }
+  void completed(const Completion& completion) override {
+    completions.push_back({completion.status, completion.request != nullptr, completion.broken, completion.body_bytes});
+  }
+  void make() {
+    session.reset();
+    engine = std::make_unique<Engine>(reactor, handler, options, this, counters);
+    session = std::make_unique<Session>(*engine, *this, "192.0.2.1", false);
+  }
+  void TearDown() override {
+    session.reset();
+    EXPECT_TRUE(handler.holds_nothing());
+  }
+  void SetUp() override { make(); }
+
+  std::string produced() {
+    std::string all;
+    for (;;) {
+      Buffer out;
+      session->produce(out);
+      if (out.empty()) return all;
+      EXPECT_LE(out.size(), 96u * 1024) << "more than was asked for";
+      all += out.view();
+    }
+  }
+  // Until neither has anything to say; waiting times pass in between.
+  void talk(TestClient& client, Duration at_most = 50ms) {
+    const Instant until = reactor.now() + at_most;
+    for (;;) {
+      const std::string sent = client.take_output();
+      session->receive(sent);
+      const std::string answered = produced();
+      ASSERT_TRUE(client.receive(answered)) << "the client does not understand the server";
+      if (!sent.empty() || !answered.empty()) continue;
+      if (reactor.now() >= until) return;
+      reactor.turn(until);
+    }
+  }
+  void begin_by_hand() { session->receive(std::string(preface_text) + frame(settings_type, 0, 0)); }
+  // The error code of the GOAWAY among what the server says; nothing: there is none.
+  std::optional<std::uint32_t> goaway() {
+    for (const Frame& frame : frames_of(produced())) {
+      if (frame.type == goaway_type) return frame.number(4);
+    }
+    return std::nullopt;
+  }
+  // Sends these again and again; how often until the server has had enough.
+  int endures(const std::string& bytes, int most, std::uint32_t error = calm) {
+    for (int i = 0; i < most; ++i) {
+      session->receive(bytes);
+      if (const auto code = goaway()) {
+        EXPECT_EQ(*code, error);
+        EXPECT_TRUE(session->over());
+        session->receive(bytes);
+        EXPECT_EQ(produced(), "") << "nothing follows the GOAWAY";
+        return i;
+      }
+    }
+    return most;
+  }
+
+  core::SimulatedReactor reactor{1};
+  TestHandler handler{reactor};
+  ServerOptions options;
+  std::vector<Completed> completions;
+  int output_told = 0;
+  Server::Counters counters;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Session> session;
+};
+
+// ---- Answers ----
+
+TEST_F(SessionTest, EveryKindOfBodyArrives) {
+  TestClient client;
+  const std::pair<std::string, std::string> bodies[] = {
+      {"/own/5/1", pattern(1, 5)},
+      {"/own/300000/2", pattern(2, 300'000)},
+      {"/own/0/1", ""},
+      {"/shared/200000/3", pattern(3, 200'000)},
+      {"/file/150000/7", pattern(0, TestHandler::file_size).substr(7, 150'000)},
+      {"/stream/100000/4", pattern(4, 100'000)},
+      {"/stream/0/4", ""},
+      {"/waits/20000/5", pattern(5, 20'000)},
+      {"/later/10/6", pattern(6, 10)},
+      {"/empty", ""},
+  };
+  std::map<std::int32_t, std::string> expected;
+  for (int i = 0; i < 4; ++i) {
+    for (const auto& [path, body] : bodies) expected[client.get(path)] = body;
+  }
+  talk(client, 200ms);
+  for (const auto& [id, body] : expected) {
+    const TestClient::Answer& answer = client.answers[id];
+    EXPECT_EQ(answer.body, body) << id;
+    EXPECT_TRUE(answer.ended && answer.closed);
+    EXPECT_EQ(answer.error, 0u);
+    EXPECT_EQ(answer.fields.at("server"), "sluice");
+    EXPECT_TRUE(answer.fields.at("date").ends_with(" GMT"));
+  }
+  EXPECT_EQ(client.answers[1].status, 200);
+  EXPECT_EQ(client.answers[1].fields.at("content-type"), "text/plain");
+  EXPECT_EQ(client.answers[1].fields.at("content-length"), "5");
+  EXPECT_EQ(client.answers[19].status, 204);
+  EXPECT_FALSE(client.answers[19].fields.contains("content-length"));
+  EXPECT_EQ(client.answers[11].trailers.at("row-count"), "100000");
+  EXPECT_FALSE(client.answers[11].fields.contains("content-length"));
+  EXPECT_EQ(completions.size(), 40u);
+  for (const Completed& each : completions) EXPECT_TRUE(each.is_request && !each.broken);
+  EXPECT_TRUE(client.goaways.empty());
+}
+
+TEST_F(SessionTest, HeadHasTheLengthAndNoBody) {
+  TestClient client;
+  const auto own = client.get("/own/5000/1", {}, "HEAD");
+  const auto stream = client.get("/stream/5000/1", {}, "HEAD");
+  talk(client);
+  EXPECT_TRUE(client.answers[own].ended);
+  EXPECT_EQ(client.answers[own].fields.at("content-length"), "5000");
+  EXPECT_EQ(client.answers[own].body, "");
+  EXPECT_TRUE(client.answers[stream].ended);
+  EXPECT_EQ(handler.pulls, 0);
+}
+
+TEST_F(SessionTest, FieldsGoAsHttp2HasThem) {
+  TestClient client;
+  const auto id =
+      client.get("/fields/../fields?x", {{"cookie", "a=1"}, {"x", "y"}, {"cookie", "b=2"}, {"expect", "100-continue"}});
+  talk(client);
+  const TestClient::Answer& answer = client.answers[id];
+  EXPECT_EQ(answer.body, "cookie: a=1; b=2\nx: y\nexpect: 100-continue\n");
+  EXPECT_EQ(answer.fields.at("x-path"), "/fields");
+  EXPECT_EQ(answer.fields.at("x-authority"), "test");
+  EXPECT_EQ(answer.fields.at("x-spaces"), "a b");
+  EXPECT_EQ(answer.fields.at("content-length"), std::to_string(answer.body.size()));
+  for (const char* name : {"connection", "bad name", "x-bad-value", "transfer-encoding"}) {
+    EXPECT_FALSE(answer.fields.contains(name)) << name;
+  }
+}
+
+TEST_F(SessionTest, TheAnswersDoNotDependOnHowTheBytesCome) {
+  TestClient client;
+  client.get("/own/100/1");
+  client.get("/fields", {{"cookie", "a"}, {"cookie", "b"}, {"x-long", std::string(300, 'x')}});
+  client.post("/own/20/2", pattern(1, 3000));
+  client.get("/stream/4000/3");
+  client.get("/nothing/../..");
+  client.post("/echo", pattern(2, 500));
+  const std::string bytes = client.take_output();
+  session->receive(bytes);
+  const std::string whole = produced();
+  EXPECT_EQ(handler.requests, 5);
+  const auto bodies = [](const std::string& output) {
+    std::map<std::uint32_t, std::string> found;
+    for (const Frame& frame : frames_of(output)) {
+      if (frame.type == data_type || frame.type == headers_type) found[frame.id] += frame.payload;
+    }
+    return found;
+  };
+  EXPECT_EQ(bodies(whole).size(), 6u);
+  for (std::size_t split = 1; split < bytes.size(); ++split) {
+    session.reset();
+    session = std::make_unique<Session>(*engine, *this, "192.0.2.1", false);
+    session->receive(std::string_view(bytes).substr(0, split));
+    session->receive(std::string_view(bytes).substr(split));
+    ASSERT_EQ(bodies(produced()), bodies(whole)) << split;
+  }
+  session.reset();
+  session = std::make_unique<Session>(*engine, *this, "192.0.2.1", false);
+  for (const char& byte : bytes) session->receive({&byte, 1});
+  EXPECT_EQ(bodies(produced()), bodies(whole));
+}
+
+// ---- Requests' bodies ----
+
+TEST_F(SessionTest, ABodyIsReadThroughItsWindow) {
+  TestClient client;
+  const std::string body = pattern(9, 1'000'000);
+  const auto id = client.post("/echo", body);
+  const auto short_one = client.post("/echo", "short");
+  const auto none = client.post("/echo", "");
+  talk(client, 500ms);
+  EXPECT_EQ(client.answers[id].body, body);
+  EXPECT_EQ(client.answers[short_one].body, "short");
+  EXPECT_EQ(client.answers[none].status, 200);
+  EXPECT_GT(client.window_updates, 2);
+}
+
+TEST_F(SessionTest, NothingIsAskedForBeyondWhatTheHandlerReads) {
+  TestClient client;
+  client.post("/one-piece", pattern(1, 900'000));
+  talk(client);
+  EXPECT_EQ(handler.waiting, 1);
+  // The first piece was read and credit given for it; what came after lies in the window and waits.
+  const int updates = client.window_updates;
+  talk(client);
+  EXPECT_EQ(client.window_updates, updates);
+  EXPECT_LE(nghttp2_session_get_stream_remote_window_size(client.session(), 1), 0);
+}
+
+TEST_F(SessionTest, WhatNobodyHasReadComesBackToTheConnection) {
+  TestClient client;
+  for (int i = 0; i < 20; ++i) {
+    const auto id = client.post("/one-piece", pattern(1, 200'000), {}, false);
+    talk(client);
+    client.reset(id);
+    talk(client);
+  }
+  EXPECT_EQ(handler.requests, 20);
+  EXPECT_EQ(handler.waiting, 0);
+  const auto id = client.post("/echo", pattern(3, 100'000));
+  talk(client);
+  EXPECT_EQ(client.answers[id].body, pattern(3, 100'000));
+}
+
+TEST_F(SessionTest, ABodyThatNobodyReadsIsDroppedOrRefused) {
+  TestClient client;
+  const auto small = client.post("/own/10/1", pattern(1, 30'000));
+  const auto large = client.post("/own/10/2", pattern(1, 900'000));
+  const auto told = client.post("/own/10/3", pattern(1, 900'000), {{"content-length", "900000"}});
+  const auto open = client.post("/own/10/4", "abc", {}, false);
+  talk(client);
+  for (const auto id : {small, large, told, open}) {
+    EXPECT_EQ(client.answers[id].body.size(), 10u);
+    EXPECT_TRUE(client.answers[id].ended);
+  }
+  EXPECT_TRUE(client.answers[small].closed);
+  EXPECT_FALSE(client.answers[large].closed || client.answers[told].closed || client.answers[open].closed);
+  EXPECT_LT(session->expire(reactor.now()), reactor.now() + 2s);
+  (void)session->expire(reactor.now() + 3s);
+  talk(client);
+  for (const auto id : {large, told, open}) {
+    EXPECT_TRUE(client.answers[id].closed);
+    EXPECT_EQ(client.answers[id].error, 0u);
+  }
+  // Nothing of the connection's window is lost.
+  const auto after = client.post("/echo", pattern(5, 100'000));
+  talk(client);
+  EXPECT_EQ(client.answers[after].body, pattern(5, 100'000));
+  for (const Completed& each : completions) EXPECT_FALSE(each.broken);
+  EXPECT_EQ(completions.size(), 5u);
+}
+
+TEST_F(SessionTest, TooLongABodyIs413) {
+  options.body_limit = 10'000;
+  TestClient client;
+  const auto told = client.post("/echo", pattern(1, 10'001), {{"content-length", "10001"}});
+  const auto untold = client.post("/echo", pattern(1, 10'001));
+  const auto ignored = client.post("/never", pattern(1, 5), {{"content-length", "99999999999999999999"}}, false);
+  const auto just = client.post("/echo", pattern(1, 10'000));
+  talk(client, 100ms);
+  EXPECT_EQ(client.answers[told].status, 413);
+  EXPECT_EQ(client.answers[untold].status, 413);
+  EXPECT_EQ(client.answers[ignored].status, 413);
+  EXPECT_EQ(client.answers[just].status, 200);
+}
+
+TEST_F(SessionTest, ABodyThatDoesNotComeIs408) {
+  options.body_timeout = 100ms;
+  TestClient client;
+  const auto id = client.post("/echo", "half", {}, false);
+  talk(client, 80ms);
+  EXPECT_EQ(client.answers[id].status, 0);
+  talk(client, 200ms);
+  EXPECT_EQ(client.answers[id].status, 408);
+  EXPECT_EQ(completions.size(), 0u) << "the client may still end its side";
+  (void)session->expire(reactor.now() + 3s);
+  talk(client);
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, 408);
+}
+
+TEST_F(SessionTest, ALengthThatIsNotKeptIsAStreamError) {
+  TestClient client({.enforces = false});
+  const auto shorter = client.post("/echo", "abc", {{"content-length", "4"}});
+  const auto longer = client.post("/echo", "abcde", {{"content-length", "4"}});
+  const auto right = client.post("/echo", "abcd", {{"content-length", "4"}});
+  talk(client);
+  EXPECT_EQ(client.answers[shorter].error, protocol_error);
+  EXPECT_EQ(client.answers[longer].error, protocol_error);
+  EXPECT_EQ(client.answers[right].body, "abcd");
+  EXPECT_EQ(handler.waiting, 0);
+}
+
+// ---- Refusals ----
+
+TEST_F(SessionTest, LimitsAreAnswered) {
+  TestClient client;
+  const auto large = client.get("/own/1/1", {{"x", std::string(20'000, 'x')}});
+  const auto many = client.get("/own/1/1", TestFields(129, {"x", "y"}));
+  const auto cookies = client.get("/own/1/1", TestFields(129, {"cookie", "y"}));
+  const auto long_target = client.get("/" + std::string(9'000, 'x'));
+  const auto above = client.get("/../x");
+  const auto host = client.get("/own/1/1", {{"host", "other"}});
+  const auto after = client.get("/own/1/1");
+  talk(client);
+  EXPECT_EQ(client.answers[large].status, 431);
+  EXPECT_EQ(client.answers[many].status, 431);
+  EXPECT_EQ(client.answers[cookies].status, 431);
+  EXPECT_EQ(client.answers[long_target].status, 414);
+  EXPECT_EQ(client.answers[above].status, 400);
+  EXPECT_EQ(client.answers[host].status, 400);
+  EXPECT_EQ(client.answers[above].fields.at("content-type"), "application/problem+json");
+  EXPECT_EQ(client.answers[after].status, 200);
+  EXPECT_EQ(handler.requests, 1);
+  ASSERT_EQ(completions.size(), 7u);
+  EXPECT_FALSE(completions[0].is_request);
+}
+
+TEST_F(SessionTest, MalformedRequestsAreStreamErrors) {
+  const TestFields wrong[] = {
+      {{":method", "GET"}, {":scheme", "http"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}},
+      {{":method", "GET"}, {":authority", "test"}, {":path", "/"}},
+      {{":scheme", "http"}, {":authority", "test"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", ""}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {":unknown", "x"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {"x", "y"}, {":path", "/"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"connection", "close"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"upgrade", "x"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"keep-alive", "x"}},
+      {{":method", "GET"},
+       {":scheme", "http"},
+       {":authority", "test"},
+       {":path", "/"},
+       {"transfer-encoding", "chunked"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"te", "gzip"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"a b", "x"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"a", "x\ny"}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"a", std::string(1, '\0')}},
+      {{":method", "GET"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}, {"content-length", "x"}},
+      {{":method", "G T"}, {":scheme", "http"}, {":authority", "test"}, {":path", "/"}},
+  };
+  TestClient client({.enforces = false});
+  std::vector<std::int32_t> ids;
+  for (const TestFields& fields : wrong) ids.push_back(client.request_with(fields));
+  const auto right = client.get("/own/1/1");
+  talk(client);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const TestClient::Answer& answer = client.answers[ids[i]];
+    EXPECT_TRUE(answer.error == protocol_error || answer.status == 400) << i << ": " << answer.status;
+  }
+  EXPECT_EQ(client.answers[right].status, 200);
+  EXPECT_EQ(handler.requests, 1);
+}
+
+TEST_F(SessionTest, UpperCaseNamesAreRefused) {
+  begin_by_hand();
+  std::string block = header_block("/own/1/1");
+  block += std::string("\0\1X\1y", 5);
+  session->receive(frame(headers_type, end_stream | end_headers, 1, block));
+  bool reset = false;
+  for (const Frame& frame : frames_of(produced()))
+    reset |= frame.type == reset_type && frame.number(0) == protocol_error;
+  EXPECT_TRUE(reset);
+  EXPECT_EQ(handler.requests, 0);
+}
+
+TEST_F(SessionTest, MoreStreamsThanAllowedAreRefused) {
+  options.http2_streams = 3;
+  make();
+  begin_by_hand();
+  std::string bytes;
+  for (std::uint32_t id = 1; id < 11; id += 2) {
+    bytes += frame(headers_type, end_stream | end_headers, id, header_block("/never"));
+  }
+  session->receive(bytes);
+  EXPECT_EQ(handler.waiting, 3);
+  int refused = 0;
+  for (const Frame& frame : frames_of(produced())) {
+    refused += frame.type == reset_type && frame.number(0) == refused_stream ? 1 : 0;
+  }
+  EXPECT_EQ(refused, 2);
+  // What was on its way for a refused one is passed over.
+  session->receive(frame(data_type, 0, 9, "abc"));
+  EXPECT_FALSE(goaway());
+  EXPECT_FALSE(session->over());
+}
+
+TEST_F(SessionTest, NotThePrefaceEndsIt) {
+  session->receive("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+  (void)produced();
+  EXPECT_TRUE(session->over());
+}
+
+// ---- Flow control ----
+
+TEST_F(SessionTest, ASourceIsPulledOnlyAsTheWindowAllows) {
+  TestClient client({.opens_windows = false, .window = 10'000});
+  const auto id = client.get("/stream/100000/1");
+  talk(client);
+  EXPECT_EQ(client.answers[id].body.size(), 10'000u);
+  EXPECT_LE(handler.pulled, 11'200u) << "no more than the pull that filled the window";
+  client.open_window(id, 5'000);
+  talk(client);
+  EXPECT_EQ(client.answers[id].body.size(), 15'000u);
+  EXPECT_LE(handler.pulled, 16'000u);
+  client.open_window(id, 100'000);
+  client.open_window(0, 100'000);
+  talk(client);
+  EXPECT_EQ(client.answers[id].body, pattern(1, 100'000));
+  EXPECT_EQ(client.answers[id].trailers.at("row-count"), "100000");
+}
+
+TEST_F(SessionTest, ASourceIsPulledOnlyAsTheOutputHasRoom) {
+  TestClient client({.window = 1 << 24});
+  client.open_window(0, 1 << 24);
+  client.get("/stream/1000000/1");
+  session->receive(client.take_output());
+  Buffer out;
+  session->produce(out);
+  EXPECT_LE(out.size(), 70'000u);
+  EXPECT_LE(handler.pulled, 70'000u);
+}
+
+TEST_F(SessionTest, LongAnswersShareTheConnection) {
+  TestClient client({.window = 1 << 24});
+  client.open_window(0, 1 << 24);
+  const auto first = client.get("/shared/2000000/1");
+  const auto second = client.get("/shared/2000000/2");
+  session->receive(client.take_output());
+  for (int i = 0; i < 10; ++i) {
+    Buffer out;
+    session->produce(out);
+    ASSERT_TRUE(client.receive(out.view()));
+  }
+  EXPECT_GT(client.answers[first].body.size(), 100'000u);
+  EXPECT_GT(client.answers[second].body.size(), 100'000u);
+}
+
+TEST_F(SessionTest, AStreamWhoseWindowStaysShutIsReset) {
+  options.write_timeout = 1s;
+  TestClient client({.opens_windows = false, .window = 1'000});
+  const auto stalled = client.get("/stream/100000/1");
+  const auto waiting = client.get("/blocks/1/1");  // it is we who are slow
+  const auto done = client.get("/own/500/1");
+  talk(client);
+  EXPECT_TRUE(client.answers[done].closed);
+  EXPECT_EQ(session->expire(reactor.now()) - reactor.now() <= 1s, true);
+  (void)session->expire(reactor.now() + 900ms);
+  talk(client);
+  EXPECT_FALSE(client.answers[stalled].closed);
+  (void)session->expire(reactor.now() + 2s);
+  talk(client);
+  EXPECT_EQ(client.answers[stalled].error, cancel);
+  EXPECT_FALSE(client.answers[waiting].closed);
+  EXPECT_EQ(handler.sources, 1);
+}
+
+TEST_F(SessionTest, StreamsOfAConnectionWhoseWindowStaysShutAreReset) {
+  options.write_timeout = 1s;
+  TestClient client({.opens_windows = false, .window = 1 << 20});
+  const auto one = client.get("/own/100000/1");
+  const auto two = client.get("/file/100000/1");
+  talk(client);
+  EXPECT_EQ(client.answers[one].body.size() + client.answers[two].body.size(), 65'535u);
+  (void)session->expire(reactor.now() + 2s);
+  talk(client);
+  EXPECT_EQ(client.answers[one].error, cancel);
+  EXPECT_EQ(client.answers[two].error, cancel);
+  EXPECT_FALSE(session->has_streams());
+}
+
+// ---- Cancelling and breaking ----
+
+TEST_F(SessionTest, AResetDestroysTheHandlersTaskAndTheBody) {
+  TestClient client({.opens_windows = false});
+  const auto waiting = client.get("/never");
+  const auto blocked = client.get("/blocks/10000/1");
+  const auto stalled = client.get("/stream/100000/1");
+  const auto reading = client.post("/echo", "abc", {}, false);
+  talk(client);
+  EXPECT_EQ(handler.waiting, 2);
+  EXPECT_EQ(handler.sources, 2);
+  for (const auto id : {waiting, blocked, stalled, reading}) client.reset(id);
+  talk(client);
+  EXPECT_TRUE(handler.holds_nothing());
+  ASSERT_EQ(completions.size(), 4u);
+  for (const Completed& each : completions) EXPECT_TRUE(each.broken && each.is_request);
+  EXPECT_EQ(completions[0].status, 499);
+  EXPECT_EQ(completions[1].status, 200);
+}
+
+TEST_F(SessionTest, TheEndDestroysEverything) {
+  TestClient client({.opens_windows = false});
+  client.get("/never");
+  client.get("/blocks/10000/1");
+  client.get("/stream/100000/1");
+  client.post("/echo", "abc", {}, false);
+  talk(client);
+  session->end();
+  EXPECT_TRUE(handler.holds_nothing());
+  EXPECT_EQ(completions.size(), 4u);
+}
+
+TEST_F(SessionTest, ABodyThatBreaksIsReset) {
+  TestClient client;
+  const auto broken = client.get("/breaks/10000/1");
+  const auto short_file = client.get("/file/300000/1");
+  talk(client);
+  EXPECT_EQ(client.answers[broken].error, internal_error);
+  EXPECT_FALSE(client.answers[broken].ended);
+  EXPECT_GT(client.answers[broken].body.size(), 4'000u);
+  EXPECT_EQ(client.answers[short_file].error, internal_error);
+  EXPECT_TRUE(client.goaways.empty());
+  for (const Completed& each : completions) EXPECT_TRUE(each.broken);
+}
+
+// ---- Ends ----
+
+TEST_F(SessionTest, DrainingTellsTwiceAndFinishesWhatRuns) {
+  TestClient client;
+  const auto id = client.get("/waits/5000/1");
+  session->receive(client.take_output());
+  ASSERT_TRUE(client.receive(produced()));
+  session->drain();
+  talk(client, 200ms);
+  ASSERT_EQ(client.goaways.size(), 2u);
+  EXPECT_EQ(client.goaways[0], (std::pair<std::int32_t, std::uint32_t>(0x7FFF'FFFF, 0)));
+  EXPECT_EQ(client.goaways[1], (std::pair<std::int32_t, std::uint32_t>(id, 0)));
+  EXPECT_EQ(client.answers[id].body, pattern(1, 5000));
+  EXPECT_TRUE(session->over());
+}
+
+TEST_F(SessionTest, DrainingDoesNotWaitForAClientThatIsSilent) {
+  begin_by_hand();
+  (void)produced();
+  session->drain();
+  EXPECT_TRUE(goaway());
+  EXPECT_FALSE(session->over());
+  (void)session->expire(reactor.now() + 999ms);
+  EXPECT_FALSE(goaway());
+  (void)session->expire(reactor.now() + 1s);
+  EXPECT_EQ(goaway(), 0u);
+  EXPECT_TRUE(session->over());
+}
+
+TEST_F(SessionTest, AnIdleConnectionEndsAndPingsDoNotKeepIt) {
+  options.idle_timeout = 1s;
+  TestClient client;
+  client.get("/own/5/1");
+  talk(client);
+  const Instant until = session->expire(reactor.now());
+  EXPECT_LE(until, reactor.now() + 1s);
+  nghttp2_submit_ping(client.session(), NGHTTP2_FLAG_NONE, nullptr);
+  talk(client);
+  EXPECT_EQ(session->expire(reactor.now()), until);
+  (void)session->expire(until);
+  talk(client);
+  ASSERT_EQ(client.goaways.size(), 1u);
+  EXPECT_EQ(client.goaways[0].second, 0u);
+  EXPECT_TRUE(session->over());
+}
+
+TEST_F(SessionTest, AHeaderThatDoesNotEndIsNotWaitedFor) {
+  options.header_timeout = 1s;
+  begin_by_hand();
+  (void)produced();
+  session->receive(frame(headers_type, end_stream, 1, header_block("/own/1/1")));
+  const Instant began = reactor.now();
+  EXPECT_EQ(session->expire(began), began + 1s);
+  EXPECT_FALSE(goaway());
+  (void)session->expire(began + 1s);
+  EXPECT_EQ(goaway(), calm);
+}
+
+TEST_F(SessionTest, APrefaceThatDoesNotComeIsNotWaitedFor) {
+  options.header_timeout = 1s;
+  session->receive(preface_text);
+  EXPECT_LE(session->expire(reactor.now()), reactor.now() + 1s);
+  (void)session->expire(reactor.now() + 1s);
+  EXPECT_EQ(goaway(), calm);
+}
+
+// ---- Floods: each ends in GOAWAY, and until then in little work ----
+
+TEST_F(SessionTest, RapidReset) {
+  begin_by_hand();
+  std::uint32_t id = 1;
+  int waves = 0;
+  for (; waves < 1000 && !session->over(); ++waves) {
+    std::string bytes;
+    for (int i = 0; i < 10; ++i, id += 2) {
+      bytes += frame(headers_type, end_stream | end_headers, id, header_block("/never")) +
+               frame(reset_type, 0, id, number(cancel));
+    }
+    session->receive(bytes);
+    if (const auto code = goaway()) {
+      EXPECT_EQ(*code, calm);
+      break;
+    }
+  }
+  EXPECT_EQ(waves, FrameGuard::reset_burst / 10);
+  EXPECT_EQ(handler.requests, 0) << "what is reset in the same breath never reaches the handler";
+  EXPECT_EQ(session->flood(), Flood::resets);
+}
+
+TEST_F(SessionTest, RapidResetOneByOne) {
+  begin_by_hand();
+  std::uint32_t id = 1;
+  for (int i = 0; i < 10'000 && !session->over(); ++i, id += 2) {
+    session->receive(frame(headers_type, end_stream | end_headers, id, header_block("/never")));
+    session->receive(frame(reset_type, 0, id, number(cancel)));
+    EXPECT_LE(handler.waiting, 1);
+    if (goaway()) break;
+  }
+  EXPECT_EQ(handler.requests, FrameGuard::reset_burst + 1);
+}
+
+TEST_F(SessionTest, MadeYouReset) {
+  for (int way = 0; way < 3; ++way) {
+    make();
+    begin_by_hand();
+    std::uint32_t id = 1;
+    int streams = 0;
+    for (; streams < 10'000; ++streams, id += 2) {
+      std::string bytes = frame(headers_type, end_headers, id, header_block("/never"));
+      if (way == 0) bytes += frame(headers_type, end_headers, id, header_block("/x"));
+      if (way == 1) bytes += frame(window_update_type, 0, id, number(0));
+      if (way == 2) bytes += frame(window_update_type, 0, id, number(0x7FFF'FFFF));
+      session->receive(bytes);
+      const auto code = goaway();
+      ASSERT_EQ(handler.waiting, 0) << "what was reset is not worked on; " << way << ' ' << streams;
+      if (!code) continue;
+      EXPECT_EQ(*code, way == 1 ? protocol_error : calm);
+      break;
+    }
+    // nghttp2 takes a WINDOW_UPDATE by nothing for a mistake of the whole connection.
+    EXPECT_EQ(streams, way == 1 ? 0 : FrameGuard::reset_burst) << way;
+    EXPECT_TRUE(session->over());
+  }
+}
+
+TEST_F(SessionTest, ContinuationFlood) {
+  begin_by_hand();
+  session->receive(frame(headers_type, end_stream, 1, header_block("/own/1/1")));
+  EXPECT_LT(endures(frame(continuation_type, 0, 1, ""), 100'000), 100);
+  EXPECT_EQ(handler.requests, 0);
+}
+
+TEST_F(SessionTest, ContinuationFloodOfFields) {
+  begin_by_hand();
+  session->receive(frame(headers_type, end_stream, 1, header_block("/own/1/1")));
+  std::string fields;
+  while (fields.size() < 10'000) fields += std::string("\0\1x\1y", 5);
+  EXPECT_LT(endures(frame(continuation_type, 0, 1, fields), 100'000), 20);
+  EXPECT_EQ(handler.requests, 0);
+}
+
+TEST_F(SessionTest, HpackBomb) {
+  begin_by_hand();
+  (void)produced();
+  // One long field into the dynamic table, and then a byte for each time that it is meant.
+  std::string block = header_block("/own/1/1");
+  block += std::string("\x40\1x\x7f\x81\x1e", 6) + std::string(4'000, 'v');
+  ASSERT_EQ(127 + 0x01 + (0x1e << 7), 3968);
+  block = header_block("/own/1/1") + std::string("\x40\1x\x7f\x81\x1e", 6) + std::string(3'968, 'v');
+  session->receive(frame(headers_type, end_stream | end_headers, 1, block));
+  EXPECT_FALSE(goaway());
+  EXPECT_EQ(handler.requests, 1);
+  session->receive(
+      frame(headers_type, end_stream | end_headers, 3, header_block("/own/1/1") + std::string(16'000, '\xBE')));
+  EXPECT_EQ(goaway(), calm);
+  EXPECT_EQ(session->flood(), Flood::header_block);
+  EXPECT_EQ(handler.requests, 1);
+}
+
+TEST_F(SessionTest, HpackBombOfSmallFieldsAndOfCookies) {
+  for (const char index : {'\x90', '\xA0'}) {  // accept-encoding: gzip, deflate; cookie
+    make();
+    begin_by_hand();
+    (void)produced();
+    session->receive(
+        frame(headers_type, end_stream | end_headers, 1, header_block("/own/1/1") + std::string(16'000, index)));
+    EXPECT_EQ(goaway(), calm);
+  }
+}
+
+TEST_F(SessionTest, HpackBombInTrailers) {
+  begin_by_hand();
+  session->receive(frame(headers_type, end_headers, 1, header_block("/echo", '\x83')));
+  (void)produced();
+  session->receive(frame(headers_type, end_stream | end_headers, 1, std::string(16'000, '\x90')));
+  EXPECT_EQ(goaway(), calm);
+}
+
+TEST_F(SessionTest, FloodsOfFramesWithoutWork) {
+  begin_by_hand();
+  EXPECT_LE(endures(frame(ping_type, 0, 0, "12345678"), 100'000), 1000);
+  make();
+  begin_by_hand();
+  EXPECT_LE(endures(frame(settings_type, 0, 0), 100'000), 1000);
+  make();
+  begin_by_hand();
+  EXPECT_LE(endures(frame(priority_type, 0, 3, number(5) + "x"), 100'000), 1000);
+  make();
+  begin_by_hand();
+  EXPECT_LE(endures(frame(0xF1, 0, 0, "abc"), 100'000), 1000);
+  make();
+  begin_by_hand();
+  EXPECT_LE(endures(frame(window_update_type, 0, 0, number(1)), 100'000), 1000);
+  make();
+  begin_by_hand();
+  session->receive(frame(headers_type, end_headers, 1, header_block("/echo", '\x83')));
+  EXPECT_LE(endures(frame(data_type, 0, 1), 100'000), 1010);
+  make();
+  begin_by_hand();
+  session->receive(frame(headers_type, end_headers, 1, header_block("/echo", '\x83')));
+  EXPECT_LE(endures(frame(data_type, 8, 1, std::string("\3\0\0\0", 4)), 100'000), 1010) << "nothing but padding";
+}
+
+TEST_F(SessionTest, PingsThatNobodyReadTheAnswersOfAreNotKeptForEver) {
+  begin_by_hand();
+  std::string pings;
+  for (int i = 0; i < 100'000; ++i) pings += frame(ping_type, 0, 0, "12345678");
+  session->receive(pings);
+  EXPECT_LT(produced().size(), 100'000u);
+  EXPECT_TRUE(session->over());
+}
+
+TEST_F(SessionTest, DataForAClosedStreamIsAnError) {
+  begin_by_hand();
+  session->receive(frame(headers_type, end_stream | end_headers, 1, header_block("/own/1/1")));
+  (void)produced();
+  session->receive(frame(data_type, 0, 1, "abc"));
+  EXPECT_EQ(goaway(), stream_closed_error);
+}
+
+TEST_F(SessionTest, AWellBehavedClientIsNotTakenForAFlood) {
+  TestClient client;
+  std::map<std::int32_t, std::size_t> sizes;
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 30; ++i)
+      sizes[client.get("/own/" + std::to_string(100 + i) + "/1")] = static_cast<std::size_t>(100 + i);
+    const auto large = client.get("/shared/100000/1");
+    sizes[large] = 100'000;
+    nghttp2_submit_ping(client.session(), NGHTTP2_FLAG_NONE, nullptr);
+    if (round % 2 == 0) {
+      const auto cancelled = client.get("/never");
+      talk(client, 0ms);
+      client.reset(cancelled);
+    }
+    talk(client, 0ms);
+  }
+  for (const auto& [id, size] : sizes) ASSERT_EQ(client.answers[id].body.size(), size) << id;
+  EXPECT_TRUE(client.goaways.empty());
+}
+
+TEST_F(SessionTest, RefusingAllAnswersNothing) {
+  session->refuse_all();
+  session->receive(std::string(preface_text) + frame(settings_type, 0, 0) +
+                   frame(headers_type, end_stream | end_headers, 1, header_block("/own/1/1")));
+  std::optional<Frame> last;
+  for (const Frame& frame : frames_of(produced())) last = frame;
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->type, goaway_type);
+  EXPECT_EQ(last->number(0), 0u);
+  EXPECT_EQ(handler.requests, 0);
+  EXPECT_TRUE(session->over());
+}
+
+}  // namespace
+}  // namespace sluice::http::h2

@@ -1,0 +1,108 @@
+#include "http/h2/stream.h"
+
+#include "http/h2/session.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr std::size_t kept_buffer_bytes = 64 * 1024;
+
+void forget(Buffer& buffer) {
+  if (buffer.capacity() > kept_buffer_bytes) buffer.release();
+  buffer.clear();
+}
+
+}  // namespace
+
+// Until more of the body comes, it ends, or its deadline passes (false).
+class Stream::BodyWait : core::Timer {
+ public:
+  BodyWait(Stream& stream, core::Reactor& reactor, Duration patience)
+      : Timer(&BodyWait::expired), stream_(stream), reactor_(reactor), patience_(patience) {}
+  ~BodyWait() { unlink(); }
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    SLUICE_ASSERT(stream_.body_wait_ == nullptr);
+    caller_ = caller;
+    stream_.body_wait_ = this;
+    reactor_.timers().schedule(*this, reactor_.now() + patience_);
+  }
+  bool await_resume() const noexcept { return !late_; }
+
+  void wake() {
+    unlink();
+    caller_.resume();
+  }
+
+ private:
+  static void expired(core::Timer& timer) noexcept {
+    auto& self = static_cast<BodyWait&>(timer);
+    self.late_ = true;
+    self.wake();
+  }
+  void unlink() {
+    if (stream_.body_wait_ != this) return;
+    stream_.body_wait_ = nullptr;
+    reactor_.timers().cancel(*this);
+  }
+
+  Stream& stream_;
+  core::Reactor& reactor_;
+  Duration patience_;
+  std::coroutine_handle<> caller_;
+  bool late_ = false;
+};
+
+Stream::~Stream() { task.cancel(); }
+
+void Stream::begin(Session& owner, std::int32_t number) {
+  session = &owner;
+  id = number;
+}
+
+void Stream::reset() {
+  task.cancel();
+  SLUICE_ASSERT(body_wait_ == nullptr && !is_ready);
+  session = nullptr;
+  id = 0;
+  next = previous = nullptr;
+  head.reset();
+  request.body = nullptr;
+  request.method = {};
+  request.extension = request.upgrade = {};
+  request.route = 0;
+  head_complete = presented = client_done = malformed = false;
+  forget(arrived);
+  forget(given);
+  received_bytes = sent_bytes = 0;
+  body_refusal = 0;
+  drops_body = answered = sent_end = false;
+  response.fields = {};
+  response.body.emplace<std::monostate>();
+  forget(pulled);
+  source_done = failed = pulling = deferred = body_unsent = false;
+  arena.reset();
+}
+
+core::Task<Result<std::string_view>> Stream::read() {
+  if (!given.empty()) {
+    session->consumed(*this, given.size());
+    given.clear();
+  }
+  for (;;) {
+    if (body_refusal != 0) co_return fail(body_refusal == 413 ? Errc::limit : Errc::timed_out);
+    if (!arrived.empty()) {
+      given.swap(arrived);
+      co_return given.view();
+    }
+    if (client_done) co_return std::string_view{};
+    if (!co_await BodyWait(*this, session->reactor(), session->options().body_timeout)) body_refusal = 408;
+  }
+}
+
+void Stream::wake_reader() {
+  if (body_wait_ != nullptr) body_wait_->wake();
+}
+
+}  // namespace sluice::http::h2

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+
+#include "base/buffer.h"
+#include "core/arena.h"
+#include "core/slab.h"
+#include "core/task.h"
+#include "core/timer.h"
+#include "http/h2/head.h"
+#include "http/message.h"
+
+namespace sluice::http::h2 {
+
+class Session;
+
+// One request and its answer. Owned by its session; used again for another request when it has ended, so that a warm
+// request allocates nothing here. The session moves it on; what it does by itself is to give the handler the body.
+class Stream final : public BodyReader, public core::SlabAllocated {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  ~Stream() override;
+
+  void begin(Session& session, std::int32_t id);
+  // Cancels what waits and forgets everything.
+  void reset();
+
+  // ---- BodyReader: what has been received is given piece by piece. What the handler has read is the client's to send
+  // again: only then its window is opened.
+  [[nodiscard]] core::Task<Result<std::string_view>> read() override;
+  // Whoever waits in read() goes on.
+  void wake_reader();
+  [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
+  [[nodiscard]] std::size_t unread_bytes() const { return arrived.size() + given.size(); }
+
+  Session* session = nullptr;
+  std::int32_t id = 0;
+  Stream* next = nullptr;  // the session's list of all its streams
+  Stream* previous = nullptr;
+  Stream* next_ready = nullptr;  // the session's queue of those that have something to do
+  Stream* previous_ready = nullptr;
+  bool is_ready = false;
+
+  core::Arena arena{2048};
+  RequestHead head;
+  Request request;
+  bool head_complete = false;
+  bool presented = false;    // the handler has it: what came is a request
+  bool client_done = false;  // the client has sent all
+  bool malformed = false;
+  Instant began{};
+
+  Buffer arrived;  // of the request's body: what nobody has read yet
+  Buffer given;    // what the handler is looking at
+  std::uint64_t received_bytes = 0;
+  int body_refusal = 0;     // the status that the body's own fault asks for
+  bool drops_body = false;  // nobody will read it
+
+  Response response;
+  bool answered = false;  // the response has been handed to nghttp2
+  bool sent_end = false;  // and has left as a whole
+  Buffer pulled;          // of a BodySource: what has not been sent
+  bool source_done = false;
+  bool failed = false;       // we cannot go on, and not by the client's fault
+  bool pulling = false;      // waits for the source
+  bool deferred = false;     // nghttp2 waits for resume_data()
+  bool body_unsent = false;  // there is more to send
+  std::uint64_t sent_bytes = 0;
+  Instant progress_at{};  // when the client last took something of it
+
+  core::TaskGroup task;  // what the handler, or the body's source, waits in
+
+ private:
+  class BodyWait;
+  BodyWait* body_wait_ = nullptr;
+};
+
+}  // namespace sluice::http::h2

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// Parts of a request's target (RFC 9110, 4.2; RFC 3986) as HTTP/1.1 and HTTP/2 both take them.
+namespace sluice::http {
+
+enum class PortIs : std::uint8_t { optional, required };
+
+// uri-host [ ":" port ] with a host that is not empty and without userinfo.
+[[nodiscard]] bool is_authority(std::string_view text, PortIs port_is);
+
+struct DecodedPath {
+  enum class Fault : std::uint8_t { none, bad_escape, above_root };
+  Fault fault = Fault::none;
+  std::size_t size = 0;
+  bool has_encoded_slash = false;
+};
+
+// Writes the path to `out`, which has room for raw.size() bytes: escapes resolved, then "." and ".." segments removed,
+// runs of '/' made one. An encoded slash becomes a NUL, as Request::segments has it; an encoded NUL is a bad escape.
+// `raw` begins with '/'.
+[[nodiscard]] DecodedPath decode_path(std::string_view raw, char* out);
+
+}  // namespace sluice::http
