@@ -43,6 +43,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
         }
         ++p;
         break;
+      }
 
       case Phase::space:
         if (*p == ';') {
@@ -53,7 +54,6 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
         if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
         ++p;
         break;
-      }
 
       case Phase::extension:
         if (*p == '\r') {

@@ -272,7 +272,7 @@ Parsed RequestParser::parse(std::string_view received) {
         if (*p == '?') {
           ++p;
           if (at_.query_begin == 0) at_.query_begin = offset(p);
-        } else if (*p == '%' || *p == '/' || *p == '.') {
+        } else if (*p == '%' || *p == '/' || *p == '.' || is_refused_in_path(*p)) {
           at_.unusual_target = true;
           ++p;
         } else {
@@ -447,6 +447,7 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   const DecodedPath decoded = decode_path(raw, scratch_.reserve(raw.size()));
   if (decoded.fault == DecodedPath::Fault::bad_escape) return Reason::bad_escape;
   if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
+  if (decoded.fault == DecodedPath::Fault::bad_character) return Reason::bad_target;
   scratch_.commit(decoded.size);
   at_.path_in = PathIn::scratch;
   if (decoded.has_encoded_slash) [[unlikely]] {

@@ -87,8 +87,8 @@ struct Parsed {
 //
 // Stricter than many: bare CR or LF, obs-fold, space around a field name, a missing, doubled or invalid Host,
 // Content-Length beside Transfer-Encoding or twice (even when equal) are refused. Laxer in two points: two empty lines
-// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', since browsers send
-// '|', '[' or '^' as they are.
+// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', and in its path
+// but '\', '"', '<' and '>', since browsers send '|', '[' or '^' as they are.
 //
 // Request::path is decoded: split at '/', escapes resolved in each segment, then "." and ".." segments removed, runs of
 // '/' made one. An encoded slash (%2F) is data: it separates nothing, and Request::segments has a NUL in its place. An
@@ -215,7 +215,7 @@ class RequestParser {
   Request request_;
   std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
   std::array<char, 64> known_host_{};
-  Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
+  Buffer scratch_;           // the decoded path, where it differs from the received one; kept for the next
   std::vector<Line> lines_;  // limits_.field_count long, as fields_
   std::vector<Field> fields_;
 };
