@@ -16,6 +16,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -27,11 +28,13 @@ MOST = 2.0
 
 
 def attacks(port):
-    """name: what slowhttptest is told. Of the endpoint that POST does not suit, the body is read all the same."""
+    """name: what slowhttptest is told. It asks for the connection to be closed, so a body that nobody wants is not waited for
+    and none is held; None are slow bodies of our own behind which the connection would go on."""
     url = f"http://127.0.0.1:{port}"
     read = ["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-u"]
     return {"slow-headers": ["-H", "-i", "1", "-u", f"{url}/page.html"],
             "slow-body": ["-B", "-i", "1", "-s", "8192", "-x", "10", "-u", f"{url}/numbers/1"],
+            "slow-body-kept": None,
             "slow-read-file": [*read, f"{url}/big.bin"],
             "slow-read-rows": [*read, f"{url}/numbers"]}
 
@@ -131,9 +134,12 @@ def attack(server, client, arguments, args):
     """What the client sees while slowhttptest holds its connections, and what these cost."""
     others = sorted(os.sched_getaffinity(0))[-1]
     before = server.rss_kib()
-    command = ["nice", "-n", "19", "taskset", "-c", str(others), "slowhttptest", "-c", str(args.connections), "-r",
-               str(args.connections), "-l", str(args.seconds + 5), "-p", "5", "-v", "1", *arguments]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = ["slowhttptest", "-c", str(args.connections), "-r", str(args.connections), "-l", str(args.seconds + 5), "-p",
+               "5", "-v", "1", *(arguments or [])]
+    if arguments is None:
+        command = [sys.executable, __file__, "--connections", str(args.connections), "--drip-bodies-to", str(server.port)]
+    running = subprocess.Popen(["nice", "-n", "19", "taskset", "-c", str(others), *command], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 5
         held = 0
@@ -152,14 +158,31 @@ def attack(server, client, arguments, args):
     return {"latencies": latencies, "held": held, "left": max(left, 0), "rss_before": before, "rss": memory}
 
 
+def drip_bodies(port, count):
+    connections = []
+    for _ in range(count):
+        connections.append(socket.create_connection(("127.0.0.1", port)))
+        connections[-1].sendall(b"POST /numbers/1 HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n")
+    while True:
+        time.sleep(1)
+        for connection in connections:
+            try:
+                connection.send(b"x")
+            except OSError:
+                pass
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=1000)
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=8, help="below header_timeout, so that they are all there to the end")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--only", default="slow-headers,slow-body,slow-read-file,slow-read-rows")
+    parser.add_argument("--only", default="slow-headers,slow-body,slow-body-kept,slow-read-file,slow-read-rows")
+    parser.add_argument("--drip-bodies-to", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.drip_bodies_to:
+        drip_bodies(args.drip_bodies_to, args.connections)
     if not shutil.which("slowhttptest"):
         raise SystemExit("there is no slowhttptest; scripts/bootstrap bench")
 

@@ -5,23 +5,26 @@
 namespace sluice::http {
 namespace {
 
-TEST(Patience, IsRenewedByEnoughBytesOnly) {
+TEST(Patience, IsGivenBackByBytes) {
   Patience patience(10s, 100);
-  patience.spend(3s, 999);
-  EXPECT_EQ(patience.left(), 7s);
+  patience.spend(3s, 100);
+  EXPECT_EQ(patience.left(), 8s);
   patience.spend(2s, 1);
+  EXPECT_EQ(patience.left(), 6010ms);
+  patience.spend(0s, 1'000'000'000'000);  // never more than the whole
   EXPECT_EQ(patience.left(), 10s);
   patience.spend(9s, 10);
-  patience.spend(4s, 10);  // the last read was in time, and the next one is not
+  EXPECT_EQ(patience.left(), 1100ms);
+  patience.spend(2s, 0);
   EXPECT_EQ(patience.left(), 0s);
-  patience.spend(0s, 980);
-  EXPECT_EQ(patience.left(), 10s);
 }
 
-TEST(Patience, WithoutARateEveryByteRenewsIt) {
+TEST(Patience, WithoutARateEveryByteGivesAllOfItBack) {
   Patience patience(10s, 0);
   patience.spend(9s, 1);
   EXPECT_EQ(patience.left(), 10s);
+  patience.spend(9s, 0);
+  EXPECT_EQ(patience.left(), 1s);
 }
 
 }  // namespace
