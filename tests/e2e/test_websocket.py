@@ -257,7 +257,7 @@ def test_a_client_that_vanishes(sluice):
 
 def test_who_does_not_read_is_not_read_from(sluice):
     """An echo whose client only sends: the server holds a bounded part of it, and cuts it in the end."""
-    server = sluice(ECHO + 'write_timeout = "1s"\n')
+    server = sluice(ECHO + 'write_timeout = "1s"\nping_interval = "10min"\n')
     before = resident_kib(server)
     with WebSocket(server.port) as client, WebSocket(server.port) as other:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
