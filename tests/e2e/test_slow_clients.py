@@ -15,7 +15,7 @@ body_timeout = "1s"
 write_timeout = "1s"
 slowest_client = "100KiB"
 '''
-PATIENCE = 60  # how long a slow machine may take for what takes a second or two
+PATIENCE = 150  # how long a slow machine may take for what takes a second or two
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_silence_is_ended(server):
     expect_gone(server)
 
 
-# Rows are read as they are sent, so each slow reader has a connection to the database; more wait for theirs.
-@pytest.mark.parametrize("target, count", [("/huge.bin", HELD), ("/endless", 16)])
+# Rows are read as they are sent, so each slow reader has a connection to the database, and more would wait for theirs.
+@pytest.mark.parametrize("target, count", [("/huge.bin", HELD), ("/endless", 4)])
 def test_who_reads_slowly_is_cut(server, target, count):
     with contextlib.ExitStack() as stack:
         before = resident_kib(server)
