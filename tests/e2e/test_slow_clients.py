@@ -1,6 +1,7 @@
 """Hundreds of clients that are slow on purpose: each is sent away, others are served meanwhile, and memory stays bounded."""
 import contextlib
 import json
+import os
 import re
 import select
 import socket
@@ -23,6 +24,8 @@ def server(sluice, site, small_sqlite):
     (site / "page.html").write_bytes(b"a" * 1500)
     with open(site / "huge.bin", "wb") as file:
         file.truncate(200_000_000)
+    # What has been freed is not in use, though the address sanitizer keeps it for a while.
+    quarantine = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=1"]))
     return sluice(f'''
 [database.main]
 url = "sqlite:{small_sqlite}"
@@ -36,7 +39,7 @@ get = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 1000
 [[files]]
 path = "/"
 root = "{site}"
-''', server=SHORT)
+''', server=SHORT, env={"ASAN_OPTIONS": quarantine})
 
 
 def resident_kib(server):
@@ -141,8 +144,8 @@ def test_who_reads_slowly_is_cut(server, target, count):
                 with contextlib.suppress(BlockingIOError, ConnectionResetError):
                     one.recv(16)
             most = max(most, resident_kib(server))
-        # A few blocks each, however long the answer is.
-        assert most - before < count * 256 + 32 * 1024
+        # A few blocks each, though the answers are of 200 MB and more; the constant is what threads and sanitizers take.
+        assert most - before < count * 256 + 64 * 1024
     expect_gone(server)
 
 
