@@ -63,6 +63,7 @@ class Admin::Metrics final : public http::Handler {
     ServerMetrics servers;
     DatabaseMetrics databases;
     files::Cache::Counters files;
+    http::compress::Counters compression;
     http::ws::Counters websockets;
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
@@ -77,6 +78,7 @@ class Admin::Metrics final : public http::Handler {
       servers.add(snapshot.server);
       databases.add(snapshot.databases);
       files.add(snapshot.files);
+      compression.add(snapshot.compression);
       websockets += snapshot.websockets;
     }
 
@@ -91,6 +93,7 @@ class Admin::Metrics final : public http::Handler {
     for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
     databases.render(names, text);
     if (!plan_->options.files.empty()) render(files, text);
+    if (!plan_->options.compression.codings.empty()) render(compression, text);
     if (!plan_->websockets.empty()) render(websockets, text);
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }

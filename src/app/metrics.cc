@@ -210,6 +210,19 @@ void render(const files::Cache::Counters& files, MetricsText& out) {
   out.sample("sluice_files_cache_bytes", {}, static_cast<double>(files.bytes));
 }
 
+void render(const http::compress::Counters& compression, MetricsText& out) {
+  const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
+    out.family(name, "counter", help);
+    out.sample(name, {}, static_cast<double>(value));
+  };
+  counter("sluice_compression_answers_total", "Answers that went out compressed.", compression.answers);
+  counter("sluice_compression_cached_total", "Those of them whose compressed form was kept.", compression.cached);
+  counter("sluice_compression_refused_total", "Answers that went out as they were for want of [compression] memory.",
+          compression.no_memory);
+  counter("sluice_compression_input_bytes_total", "Bytes given to compressors.", compression.bytes_in);
+  counter("sluice_compression_output_bytes_total", "Bytes that compressors made of them.", compression.bytes_out);
+}
+
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out) {
   const auto labels_of = [&](const RequestMetrics::Series& series) {
     std::string labels = method_label(series.method) + ",";

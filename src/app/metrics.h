@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "files/cache.h"
+#include "http/compress/body.h"
 #include "http/server.h"
 #include "http/ws/counters.h"
 #include "sql/database.h"
@@ -87,6 +88,7 @@ class ServerMetrics {
 
 // The caches of all [[files]].
 void render(const files::Cache::Counters& files, MetricsText& out);
+void render(const http::compress::Counters& compression, MetricsText& out);
 void render(const http::ws::Counters& counters, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".

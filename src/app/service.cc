@@ -39,9 +39,9 @@ http::ServerOptions server_options(const ServerOptions& options) {
 }
 
 std::unique_ptr<http::compress::Compression> compression(const http::compress::Options& options, http::Handler& router,
-                                                         core::Core& core) {
+                                                         core::Core& core, core::BlockingPool& threads) {
   if (options.codings.empty()) return nullptr;
-  return std::make_unique<http::compress::Compression>(router, options, core.reactor(), core.mailbox());
+  return std::make_unique<http::compress::Compression>(router, options, core.reactor(), core.mailbox(), threads);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
                  std::span<const std::unique_ptr<TroubleLog>> troubles)
     : core_(core),
       plan_(std::move(plan)),
-      compression_(compression(plan_->options.compression, router_, core)),
+      compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
               server_options(plan_->options.server), this) {
@@ -115,9 +115,10 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}};
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
+  if (compression_) result.compression = compression_->counters();
   for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
   return result;
 }

@@ -59,6 +59,7 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    http::compress::Counters compression;
     http::ws::Counters websockets;
   };
   [[nodiscard]] Snapshot snapshot() const;

@@ -306,6 +306,19 @@ get = "SELECT n, repeat('x', 20000), pg_sleep(0.7) FROM generate_series(1, 4) n"
     assert end - first > 0.7, "the first row came with the last"
 
 
+def test_metrics_count_it(server, sluice, config):
+    for _ in range(3):
+        get(server, "/text.txt", "gzip")
+        get(server, "/text.txt", "identity")
+    text = server.admin("/metrics")[1]
+    values = dict(line.split() for line in text.splitlines() if line.startswith("sluice_compression_"))
+    assert values["sluice_compression_answers_total"] == "3"
+    assert int(values["sluice_compression_input_bytes_total"]) % len(TEXT) == 0
+    assert 0 < int(values["sluice_compression_output_bytes_total"]) < int(values["sluice_compression_input_bytes_total"])
+    assert values["sluice_compression_refused_total"] == "0"
+    assert "sluice_compression" not in sluice(config).admin("/metrics")[1]
+
+
 def test_a_stream_that_breaks_is_cut(sluice, postgres):
     server = sluice(f'''
 [compression]

@@ -72,7 +72,7 @@ class Judge final : public Handler {
     require(("/" + std::string(request.segments) + "/").find("/../") == std::string::npos, "a path that leads up");
     require(!request.authority.empty() && request.authority.find_first_of(" \r\n@/") == std::string_view::npos,
             "an authority");
-    require(request.fields.size() <= options.field_limit, "too many fields");
+    require(request.fields.size() <= ServerOptions{}.field_limit, "too many fields");
     for (const Field& field : request.fields) {
       require(!field.name.empty() && field.name.find_first_of(" \t\r\n:ABCXYZ") == std::string_view::npos, "a name");
       require(field.value.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos, "a value");

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace sluice::http::compress {
 
-Result<std::size_t> read_file(int fd, std::uint64_t offset, char* into, std::size_t size) {
-  ssize_t got = 0;
-  do {
-    got = ::pread(fd, into, size, static_cast<off_t>(offset));
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) return fail(Errc::system, errno);
-  if (got == 0) return fail(Errc::closed);
-  return static_cast<std::size_t>(got);
+void Counters::add(const Counters& other) {
+  answers += other.answers;
+  cached += other.cached;
+  no_memory += other.no_memory;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
 }
 
 class CompressedBody::Pending : public core::SlabAllocated {
@@ -53,30 +53,25 @@ class CompressedBody::Pending : public core::SlabAllocated {
   decltype(std::declval<core::Task<Result<Progress>>>().operator co_await()) inner_;
 };
 
-CompressedBody::CompressedBody(Body inner, EncoderPool::Lease encoder, Turnstile& turnstile, Cache& cache,
-                               Counters& counters, const std::optional<Cache::Source>& source)
-    : inner_(std::move(inner)),
-      encoder_(std::move(encoder)),
-      turnstile_(turnstile),
-      cache_(cache),
-      counters_(counters),
-      coding_(encoder_->coding()) {
+CompressedBody::CompressedBody(Body inner, EncoderPool::Lease encoder, const Surroundings& surroundings,
+                               const std::optional<Cache::Source>& source)
+    : inner_(std::move(inner)), encoder_(std::move(encoder)), around_(surroundings), coding_(encoder_->coding()) {
   if (const auto* own = std::get_if<Buffer>(&inner_)) rest_ = own->view();
   if (const auto* shared = std::get_if<SharedBytes>(&inner_)) rest_ = shared->bytes;
-  if (source && cache_.reserve(*source, coding_)) source_ = source;
+  if (source && around_.cache.reserve(*source, coding_)) source_ = source;
 }
 
 CompressedBody::~CompressedBody() { stop_collecting(); }
 
 void CompressedBody::collect(std::string_view bytes) {
   if (!source_) return;
-  if (collected_.size() + bytes.size() > cache_.most_bytes()) return stop_collecting();
+  if (collected_.size() + bytes.size() > around_.cache.most_bytes()) return stop_collecting();
   collected_.append(bytes);
 }
 
 void CompressedBody::stop_collecting() {
   if (!source_) return;
-  cache_.abandon(*source_, coding_);
+  around_.cache.abandon(*source_, coding_);
   source_.reset();
   collected_.release();
 }
@@ -87,7 +82,7 @@ std::span<const Field> CompressedBody::trailers() const {
 }
 
 core::Async<Result<BodySource::Progress>> CompressedBody::pull(Buffer& out) {
-  if (!pending_ && turnstile_.open()) {
+  if (!pending_ && around_.turnstile.open()) {
     if (auto progress = run(out)) return *progress;
   }
   return wait(out);
@@ -105,8 +100,8 @@ core::Task<Result<BodySource::Progress>> CompressedBody::wait(Buffer& out) {
       if (!got) co_return std::unexpected(got.error());
       inner_done_ = *got == Progress::done;
     }
-    if (!turnstile_.open()) {
-      Turnstile::Turn turn(turnstile_);
+    if (!around_.turnstile.open()) {
+      Turnstile::Turn turn(around_.turnstile);
       co_await turn;
     }
     if (auto progress = run(out)) co_return *progress;
@@ -115,36 +110,70 @@ core::Task<Result<BodySource::Progress>> CompressedBody::wait(Buffer& out) {
 
 // Some: there are bytes in rest_ or input_.
 Result<CompressedBody::Input> CompressedBody::fetch() {
-  if (auto* file = std::get_if<FileRange>(&inner_); file != nullptr && input_.empty() && file->size != 0) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(file->size, file_piece));
-    const auto got = read_file(file->fd, file->offset, input_.reserve(wanted), wanted);
-    if (!got) return std::unexpected(got.error());
-    input_.commit(*got);
-    file->offset += *got;
-    file->size -= *got;
-  }
-  if (auto* stream = std::get_if<std::unique_ptr<BodySource>>(&inner_)) {
-    while (input_.empty() && !inner_done_) {
-      core::Async<Result<Progress>> pulling = (*stream)->pull(input_);
-      if (!pulling.ready()) {
-        pending_ = std::make_unique<Pending>(pulling.take_task());
-        if (!pending_->done()) return Input::wait;
-      }
-      const Result<Progress> got = pending_ ? pending_->take() : pulling.take();
-      pending_.reset();
-      if (!got) return std::unexpected(got.error());
-      inner_done_ = *got == Progress::done;
+  while (rest_.empty() && input_.empty() && !inner_done_) {
+    core::Async<Result<Progress>> fetching = fetch_piece();
+    if (!fetching.ready()) {
+      pending_ = std::make_unique<Pending>(fetching.take_task());
+      if (!pending_->done()) return Input::wait;
     }
+    const Result<Progress> got = pending_ ? pending_->take() : fetching.take();
+    pending_.reset();
+    if (!got) return std::unexpected(got.error());
+    inner_done_ = *got == Progress::done;
   }
   return rest_.empty() && input_.empty() ? Input::end : Input::some;
+}
+
+core::Async<Result<BodySource::Progress>> CompressedBody::fetch_piece() {
+  if (auto* stream = std::get_if<std::unique_ptr<BodySource>>(&inner_)) return (*stream)->pull(input_);
+  if (auto* file = std::get_if<FileRange>(&inner_); file != nullptr && file->size != 0) return read(*file);
+  return Result<Progress>(Progress::done);
+}
+
+// What is in the page cache is read here; the rest by a thread, for a disk may take its time.
+core::Async<Result<BodySource::Progress>> CompressedBody::read(FileRange& file) {
+  iovec part{nullptr, static_cast<std::size_t>(std::min<std::uint64_t>(file.size, file_piece))};
+  part.iov_base = input_.reserve(part.iov_len);
+  const ssize_t got = ::preadv2(file.fd, &part, 1, static_cast<off_t>(file.offset), RWF_NOWAIT);
+  if (got <= 0) return read_slowly(file);
+  input_.commit(static_cast<std::size_t>(got));
+  file.offset += static_cast<std::uint64_t>(got);
+  file.size -= static_cast<std::uint64_t>(got);
+  return Result<Progress>(Progress::more);
+}
+
+core::Task<Result<BodySource::Progress>> CompressedBody::read_slowly(FileRange& file) {
+  struct Piece {
+    std::string bytes;
+    int error = 0;
+  };
+  auto work = [owner = file.owner, fd = file.fd, offset = file.offset, size = file.size] {
+    Piece piece;
+    piece.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size, file_piece)));
+    ssize_t got = 0;
+    do {
+      got = ::pread(fd, piece.bytes.data(), piece.bytes.size(), static_cast<off_t>(offset));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) piece.error = errno;
+    piece.bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return piece;
+  };
+  const auto piece = co_await around_.threads.run(around_.mailbox, std::move(work));
+  if (!piece) co_return std::unexpected(piece.error());
+  if (piece->error != 0) co_return fail(Errc::system, piece->error);
+  if (piece->bytes.empty()) co_return fail(Errc::closed);  // the file has become shorter
+  input_.append(piece->bytes);
+  file.offset += piece->bytes.size();
+  file.size -= piece->bytes.size();
+  co_return Progress::more;
 }
 
 Result<BodySource::Progress> CompressedBody::write(Encoder::Step step, std::string_view bytes, Buffer& out) {
   const std::size_t before = out.size();
   if (!encoder_->write(bytes, step, out)) return fail(Errc::limit);
   unflushed_ = step == Encoder::Step::go_on;
-  counters_.bytes_in += bytes.size();
-  counters_.bytes_out += out.size() - before;
+  around_.counters.bytes_in += bytes.size();
+  around_.counters.bytes_out += out.size() - before;
   collect(out.view().substr(before));
   return step == Encoder::Step::finish ? Progress::done : Progress::more;
 }
@@ -167,7 +196,7 @@ std::optional<Result<BodySource::Progress>> CompressedBody::run(Buffer& out) {
       if (!finished) return finished;
       encoder_.give_back();
       if (source_) {
-        (void)cache_.store(*source_, coding_, std::move(collected_));
+        (void)around_.cache.store(*source_, coding_, std::move(collected_));
         source_.reset();
       }
       return finished;
@@ -182,7 +211,7 @@ std::optional<Result<BodySource::Progress>> CompressedBody::run(Buffer& out) {
       input_.consume(piece.size());
     }
     taken += piece.size();
-    turnstile_.count(piece.size());
+    around_.turnstile.count(piece.size());
     if (taken >= Turnstile::turn_bytes) {
       if (out.size() == before) return std::nullopt;  // the encoder has it all
       return Result<Progress>(Progress::more);

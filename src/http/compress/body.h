@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
 #include "http/compress/cache.h"
 #include "http/compress/encoder.h"
 #include "http/compress/turnstile.h"
@@ -18,10 +20,18 @@ struct Counters {
   std::uint64_t no_memory = 0;  // that went out uncompressed
   std::uint64_t bytes_in = 0;   // given to compressors
   std::uint64_t bytes_out = 0;  // taken from them
+
+  void add(const Counters& other);
 };
 
-// Reads a piece of an open file: at least one byte. Fails where the file has become shorter.
-[[nodiscard]] Result<std::size_t> read_file(int fd, std::uint64_t offset, char* into, std::size_t size);
+// What the compressed bodies of a core share; it outlives them.
+struct Surroundings {
+  Turnstile& turnstile;
+  Cache& cache;
+  Counters& counters;
+  core::Mailbox& mailbox;
+  core::BlockingPool& threads;  // reads what is not in the page cache
+};
 
 // A body that compresses another one as it is pulled. What one pull takes in is bounded by the turnstile's turn. What
 // the encoder holds goes out before the inner body is waited for, so that rows arrive when they are there; while there
@@ -29,8 +39,8 @@ struct Counters {
 // then, so it is one piece ahead of the client.
 class CompressedBody final : public BodySource {
  public:
-  // All outlive the body. `source`: what it is to be cached as, with a tag that lives as long as `inner`.
-  CompressedBody(Body inner, EncoderPool::Lease encoder, Turnstile& turnstile, Cache& cache, Counters& counters,
+  // `source`: what it is to be cached as, with a tag that lives as long as `inner`.
+  CompressedBody(Body inner, EncoderPool::Lease encoder, const Surroundings& surroundings,
                  const std::optional<Cache::Source>& source);
   ~CompressedBody() override;
 
@@ -38,7 +48,8 @@ class CompressedBody final : public BodySource {
   [[nodiscard]] std::span<const Field> trailers() const override;
 
  private:
-  // A pull of the inner body that has begun. Whoever awaits it may go; it goes on until the body is destroyed.
+  // What gives the next piece of the inner body, and has begun. Whoever awaits it may go; it goes on until the body is
+  // destroyed.
   class Pending;
   enum class Input : std::uint8_t { some, end, wait };
   static constexpr std::size_t file_piece = 64 * 1024;
@@ -47,15 +58,16 @@ class CompressedBody final : public BodySource {
   // Nothing: there is nothing to send before the inner body has been waited for, or before the next turn.
   std::optional<Result<Progress>> run(Buffer& out);
   Result<Input> fetch();
+  core::Async<Result<Progress>> fetch_piece();
+  core::Async<Result<Progress>> read(FileRange& file);
+  core::Task<Result<Progress>> read_slowly(FileRange& file);
   Result<Progress> write(Encoder::Step step, std::string_view bytes, Buffer& out);
   void collect(std::string_view bytes);
   void stop_collecting();
 
   Body inner_;
   EncoderPool::Lease encoder_;
-  Turnstile& turnstile_;
-  Cache& cache_;
-  Counters& counters_;
+  const Surroundings around_;
   const Coding coding_;
   std::optional<Cache::Source> source_;  // while it is collected for the cache
   Buffer collected_;

@@ -96,13 +96,15 @@ struct Compression::Findings {
   }
 };
 
-Compression::Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox)
+Compression::Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
+                         core::BlockingPool& threads)
     : inner_(inner),
       options_(options),
       types_(options.types),
       encoders_(options),
       turnstile_(reactor, mailbox),
-      cache_(options.cache.bytes) {}
+      cache_(options.cache.bytes),
+      surroundings_{turnstile_, cache_, counters_, mailbox, threads} {}
 
 core::Async<Response> Compression::handle(Request& request) {
   core::Async<Response> answering = inner_.handle(request);
@@ -119,7 +121,7 @@ core::Task<Response> Compression::wait(Request& request, core::Async<Response> a
 
 void Compression::apply(const Request& request, Response& response) {
   const int status = response.status;
-  if (status < 200 || status == 204 || status == 205 || request.method == Method::connect) return;
+  if (status < 200 || status == 204 || status == 205 || request.method == Method::connect || response.upgrade) return;
   const Findings found(response);
   // Room for what is added here.
   if (found.forbidden || response.fields.items().size() + 2 > FieldList::capacity) return;
@@ -172,8 +174,10 @@ void Compression::apply(const Request& request, Response& response) {
     }
   }
 
-  if (size && *size <= whole_bytes) {
-    if (!compress_whole(response, found, *coding, source)) ++counters_.no_memory;
+  if (size && *size <= whole_bytes && !std::holds_alternative<FileRange>(response.body)) {
+    const auto* own = std::get_if<Buffer>(&response.body);
+    const std::string_view bytes = own != nullptr ? own->view() : std::get<SharedBytes>(response.body).bytes;
+    if (!compress_whole(response, bytes, found, *coding, source)) ++counters_.no_memory;
     return;
   }
   EncoderPool::Lease encoder = encoders_.lend(*coding, size);
@@ -183,8 +187,7 @@ void Compression::apply(const Request& request, Response& response) {
   }
   ++counters_.answers;
   name_coding(response, found, *coding, {});
-  response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), turnstile_, cache_,
-                                                   counters_, source);
+  response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), surroundings_, source);
 }
 
 // `weak_tag`: lives as long as the body; empty: is made here.
@@ -202,23 +205,8 @@ void Compression::name_coding(Response& response, const Findings& found, Coding 
   if (found.accept_ranges_index != none) response.fields.remove(found.accept_ranges_index);
 }
 
-bool Compression::compress_whole(Response& response, const Findings& found, Coding coding,
+bool Compression::compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,
                                  const std::optional<Cache::Source>& source) {
-  Buffer read;
-  std::string_view bytes;
-  if (const auto* own = std::get_if<Buffer>(&response.body)) {
-    bytes = own->view();
-  } else if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
-    bytes = shared->bytes;
-  } else if (const auto* file = std::get_if<FileRange>(&response.body)) {
-    while (read.size() < file->size) {
-      const std::size_t wanted = file->size - read.size();
-      const auto got = read_file(file->fd, file->offset + read.size(), read.reserve(wanted), wanted);
-      if (!got) return false;  // whoever sends the file finds out what is wrong
-      read.commit(*got);
-    }
-    bytes = read.view();
-  }
   Buffer compressed;
   if (!encoders_.compress(coding, bytes, compressed)) return false;
   turnstile_.count(bytes.size());

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
 #include "http/compress/body.h"
@@ -29,13 +30,14 @@ namespace sluice::http::compress {
 //   - answers that set cookies: a secret beside what an attacker may choose shows in the length (BREACH);
 //   - media types that are not listed, and what is shorter than the minimum, where the client takes it as it is.
 //
-// An answer of at most `whole_bytes` is compressed at once and has a length; longer ones are streamed.
+// Bytes in memory, up to `whole_bytes`, are compressed at once and have a length; all else is streamed.
 class Compression final : public Handler {
  public:
   static constexpr std::size_t whole_bytes = 64 * 1024;
 
   // All outlive it, and it outlives its answers.
-  Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox);
+  Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
+              core::BlockingPool& threads);
 
   [[nodiscard]] core::Async<Response> handle(Request& request) override;
 
@@ -47,7 +49,8 @@ class Compression final : public Handler {
   core::Task<Response> wait(Request& request, core::Async<Response> answering);
   void apply(const Request& request, Response& response);
   void name_coding(Response& response, const Findings& found, Coding coding, std::string_view weak_tag) const;
-  bool compress_whole(Response& response, const Findings& found, Coding coding,
+  // False: there is no memory.
+  bool compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,
                       const std::optional<Cache::Source>& source);
 
   Handler& inner_;
@@ -57,6 +60,7 @@ class Compression final : public Handler {
   Turnstile turnstile_;
   Cache cache_;
   Counters counters_;
+  const Surroundings surroundings_;
 };
 
 }  // namespace sluice::http::compress

@@ -193,7 +193,7 @@ void EncoderPool::Closer::operator()(libdeflate_compressor* compressor) const {
 
 EncoderPool::EncoderPool(const Options& options) : options_(options) {
   // Before the first one has said what it takes.
-  const std::size_t guess = 12 * options.window.bytes + 256 * 1024;
+  const std::size_t guess = 20 * options.window.bytes + 256 * 1024;
   cost_ = {GzipEncoder::memory_bytes, guess, guess};
 }
 

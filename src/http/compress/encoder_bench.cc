@@ -65,16 +65,16 @@ void stream(benchmark::State& state, Coding coding) {
   label(state, text.size(), size);
   state.counters["KiB"] = static_cast<double>(memory >> 10);
 }
-BENCHMARK_CAPTURE(stream, gzip, Coding::gzip)->ArgsProduct({{1, 3, 4, 5, 6, 9}, {256}})->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(stream, gzip, Coding::gzip)->ArgsProduct({{1, 3, 4, 5, 6, 9}, {128}})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(stream, brotli, Coding::brotli)
-    ->ArgsProduct({{1, 2, 3, 4, 5, 6, 9}, {256}})
+    ->ArgsProduct({{1, 2, 3, 4, 5, 6, 9}, {128}})
     ->Args({4, 64})
     ->Args({4, 1024})
     ->Args({5, 64})
     ->Args({5, 1024})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(stream, zstd, Coding::zstd)
-    ->ArgsProduct({{1, 2, 3, 5, 7, 9, 12}, {256}})
+    ->ArgsProduct({{1, 2, 3, 5, 7, 9, 12}, {128}})
     ->Args({3, 64})
     ->Args({3, 1024})
     ->Args({3, 2048})
@@ -82,7 +82,7 @@ BENCHMARK_CAPTURE(stream, zstd, Coding::zstd)
 
 // A small answer at once: bytes, and level.
 void whole(benchmark::State& state, Coding coding) {
-  EncoderPool pool(options_at(coding, state.range(1), 256));
+  EncoderPool pool(options_at(coding, state.range(1), 128));
   const std::string text = rows(static_cast<std::size_t>(state.range(0)));
   Buffer out;
   std::size_t size = 0;

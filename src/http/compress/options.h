@@ -67,7 +67,7 @@ struct Options {
     v.field("zstd_level", &Options::zstd_level, "Higher is smaller and slower.", {.min = 1, .max = 12});
     v.field("window", &Options::window,
             "How far back brotli and zstd look for what repeats; down to a power of two. Each answer that is being "
-            "compressed takes memory for ten to fifteen windows. gzip looks back 32 KiB and takes 264 KiB.",
+            "compressed takes some twenty times as much memory. gzip looks back 32 KiB and takes 264 KiB.",
             {.min = 16_KiB, .max = 8_MiB});
     v.field("memory", &Options::memory,
             "What compressors may take on each core. Answers that find none go out uncompressed.",
