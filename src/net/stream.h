@@ -57,6 +57,7 @@ class Deadline : core::Timer {
 class Stream {
  public:
   class Wait;
+  class Watch;
   class Read;
   class Write;
   class SendFile;
@@ -198,6 +199,53 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   Direction direction_;
   Instant until_;
   Result<void> result_;
+};
+
+// Waits for something to read without a coroutine, in whoever derives from it: an idle connection then has no frame.
+class Stream::Watch : core::Waiter, Deadline::Client {
+ public:
+  [[nodiscard]] bool watching() const { return watching_; }
+
+ protected:
+  enum class Woken : std::uint8_t {
+    readable,  // or the peer has gone
+    late,      // the deadline has passed
+    recalled,  // by recall()
+  };
+
+  explicit Watch(Stream& stream) : Waiter(&Watch::ready), Client(&Watch::expired), stream_(stream) {}
+  ~Watch() { SLUICE_ASSERT(!watching_); }
+
+  // False: there is something already.
+  [[nodiscard]] bool watch(Instant until) {
+    SLUICE_ASSERT(stream_.handle_.reader == nullptr);
+    if (stream_.may_read()) return false;
+    stream_.handle_.reader = this;
+    watching_ = true;
+    stream_.read_deadline_.start(*this, until);
+    return true;
+  }
+  // Before the stream is destroyed.
+  void unwatch() noexcept {
+    if (!watching_) return;
+    watching_ = false;
+    stream_.handle_.reader = nullptr;
+    stream_.read_deadline_.stop();
+  }
+  void recall() { wake(Woken::recalled); }
+  // Comes from within the reactor's dispatch, or from recall(). It may destroy this.
+  virtual void woken(Woken why) = 0;
+
+ private:
+  static void ready(core::Waiter& waiter) noexcept { static_cast<Watch&>(waiter).wake(Woken::readable); }
+  static void expired(Deadline::Client& client) noexcept { static_cast<Watch&>(client).wake(Woken::late); }
+  void wake(Woken why) {
+    unwatch();
+    woken(why);
+  }
+
+  Stream& stream_;
+  bool watching_ = false;
 };
 
 class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
