@@ -22,6 +22,17 @@ inline NameOf<AccessLogTarget> names_of(AccessLogTarget) {
   return {{"off", AccessLogTarget::off}, {"stdout", AccessLogTarget::standard_output}};
 }
 
+// One field of [server.headers].
+struct HeaderOptions {
+  Located<std::string> value;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("value", &HeaderOptions::value, "What it says.", {.required = true});
+    v.shorthand("value");
+  }
+};
+
 // [server]
 struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
@@ -38,6 +49,7 @@ struct ServerOptions {
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
+  std::vector<Named<HeaderOptions>> headers;
   std::optional<TlsOptions> tls;
   bool http1 = true;
   Located<bool> http2{true};
@@ -76,6 +88,8 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
     v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
+    v.field("headers", &ServerOptions::headers,
+            "Fields of every answer by their names: `X-Content-Type-Options = \"nosniff\"`.");
     v.field("http1", &ServerOptions::http1,
             "Whether HTTP/1.1 is spoken. `false`: a connection must begin with HTTP/2's preface, without an Upgrade.");
     v.field("http2", &ServerOptions::http2, "Whether HTTP/2 is spoken to clients that begin with it.");

@@ -11,9 +11,16 @@
 namespace sluice::app {
 namespace {
 
-std::string transport_security(const TlsOptions& options) {
-  if (options.hsts <= 0s) return {};
-  return "max-age=" + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.hsts).count());
+std::vector<std::pair<std::string, std::string>> configured_fields(const ServerOptions& options) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (const auto& header : options.headers) fields.emplace_back(header.name.value, header.value.value.value);
+  return fields;
+}
+
+std::vector<std::pair<std::string, std::string>> secure_fields(const ServerOptions& options) {
+  if (!options.tls || options.tls->hsts <= 0s) return {};
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(options.tls->hsts);
+  return {{"Strict-Transport-Security", "max-age=" + std::to_string(age.count())}};
 }
 
 std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::Handler& next) {
@@ -32,7 +39,8 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .write_timeout = options.write_timeout,
           .connections = options.connections.value,
           .server_name = options.server_header,
-          .transport_security = options.tls ? transport_security(*options.tls) : std::string(),
+          .fields = configured_fields(options),
+          .secure_fields = secure_fields(options),
           .http1 = options.http1,
           .http2 = options.http2,
           .http2_streams = options.http2_streams};
@@ -63,10 +71,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
 
   std::uint16_t id = 0;
   const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
-                       bool connects = false) {
-    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .id = ++id};
+                       bool upgrades = false) {
+    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .upgrades = upgrades, .id = ++id};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
-    if (connects) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
+    if (upgrades) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };

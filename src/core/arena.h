@@ -24,10 +24,7 @@ class Arena {
   explicit Arena(std::size_t chunk_bytes = 4096) : chunk_bytes_(chunk_bytes) { SLUICE_ASSERT(chunk_bytes >= 256); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  ~Arena() {
-    reset();
-    ::operator delete(first_);
-  }
+  ~Arena() { release(); }
 
   // `alignment` is a power of two. Never null: throws std::bad_alloc as operator new does.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
@@ -65,6 +62,13 @@ class Arena {
     while (others_ != nullptr) ::operator delete(std::exchange(others_, others_->next));
     held_bytes_ = 0;
     if (first_ != nullptr) use(*first_, chunk_bytes_);
+  }
+  // Likewise, and the first chunk goes back too: for who is not going to need it soon.
+  void release() noexcept {
+    reset();
+    ::operator delete(std::exchange(first_, nullptr));
+    next_ = nullptr;
+    left_ = 0;
   }
   // What it holds beyond its first chunk; for limits.
   [[nodiscard]] std::size_t extra_bytes() const { return held_bytes_; }

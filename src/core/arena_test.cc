@@ -58,6 +58,17 @@ TEST(Arena, the_first_block_may_be_oversized) {
   std::memset(arena.allocate(10), 1, 10);
 }
 
+TEST(Arena, what_was_released_is_allocated_anew) {
+  Arena arena(256);
+  arena.release();
+  for (int round = 0; round < 3; ++round) {
+    std::memset(arena.allocate(100), 1, 100);
+    std::memset(arena.allocate(10'000), 1, 10'000);
+    arena.release();
+    EXPECT_EQ(arena.extra_bytes(), 0U);
+  }
+}
+
 TEST(Arena, makes_values_arrays_and_copies) {
   Arena arena;
   struct Point {

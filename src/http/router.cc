@@ -29,7 +29,8 @@ std::expected<Pattern::Segment, std::string> parse_segment(std::string_view text
     kind = Pattern::Kind::rest;
     inner.remove_suffix(3);
   } else if (const auto colon = inner.find(':'); colon != std::string_view::npos) {
-    if (inner.substr(colon + 1) != "int") return std::unexpected("the only type of a path parameter is int: {name:int}");
+    if (inner.substr(colon + 1) != "int")
+      return std::unexpected("the only type of a path parameter is int: {name:int}");
     kind = Pattern::Kind::integer;
     inner = inner.substr(0, colon);
   }
@@ -96,8 +97,10 @@ std::string_view format_extension(std::string_view segment) {
 struct Router::Terminal {
   std::array<Handler*, 8> handlers{};
   bool formats = false;
+  bool upgrades = false;
   std::uint16_t id = 0;
   std::string allow;
+  std::string allow_http2;
 };
 
 struct Router::Node {
@@ -153,16 +156,24 @@ bool Router::add(const Route& route) {
   }
   if (place == nullptr) place = &node->here;
   if (*place) return false;
-  *place = std::make_unique<Terminal>(
-      Terminal{.handlers = route.handlers, .formats = route.formats, .id = route.id, .allow = {}});
-  std::string& allow = (*place)->allow;
-  for (std::size_t method = 0; method < route.handlers.size(); ++method) {
-    if (route.handlers[method] == nullptr) continue;
-    if (!allow.empty()) allow += ", ";
-    allow += name_of(static_cast<Method>(method));
-    if (static_cast<Method>(method) == Method::get) allow += ", HEAD";
-  }
-  allow += ", OPTIONS";
+  *place = std::make_unique<Terminal>(Terminal{.handlers = route.handlers,
+                                               .formats = route.formats,
+                                               .upgrades = route.upgrades,
+                                               .id = route.id,
+                                               .allow = {},
+                                               .allow_http2 = {}});
+  const auto list = [&route](Method unavailable) {
+    std::string allow;
+    for (std::size_t i = 0; i < route.handlers.size(); ++i) {
+      const auto method = static_cast<Method>(i);
+      if (route.handlers[i] == nullptr || method == unavailable) continue;
+      allow += name_of(method);
+      allow += method == Method::get ? ", HEAD, " : ", ";
+    }
+    return allow + "OPTIONS";
+  };
+  (*place)->allow = list(Method::connect);
+  (*place)->allow_http2 = list(route.upgrades ? Method::get : Method::other);
   return true;
 }
 
@@ -213,7 +224,7 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
 }
 
 core::Async<Response> Router::handle(Request& request) {
-  if (request.method == Method::connect) return problem(501, "The server is no proxy.");
+  if (request.method == Method::connect && request.upgrade.empty()) return problem(501, "The server is no proxy.");
   if (request.segments.empty() || request.segments[0] != '/') {  // `OPTIONS *`
     Response response;
     response.status = 204;
@@ -226,17 +237,20 @@ core::Async<Response> Router::handle(Request& request) {
 
   const Method method = request.method == Method::head ? Method::get : request.method;
   const auto index = static_cast<std::size_t>(method);
-  if (index < found->handlers.size() && found->handlers[index] != nullptr) [[likely]] {
+  const bool over_http2 = request.version == Version::http2;
+  const bool needs_http1 = found->upgrades && over_http2 && method == Method::get;
+  if (index < found->handlers.size() && found->handlers[index] != nullptr && !needs_http1) [[likely]] {
     return found->handlers[index]->handle(request);
   }
+  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
   if (method == Method::options) {
     Response response;
     response.status = 204;
-    response.fields.add("Allow", found->allow);
+    response.fields.add("Allow", allow);
     return response;
   }
   Response response = problem(405, "The resource does not take this method.");
-  response.fields.add("Allow", found->allow);
+  response.fields.add("Allow", allow);
   return response;
 }
 

@@ -35,13 +35,14 @@ struct Pattern {
 // literal.
 //
 // HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
-// alone.
+// alone. CONNECT has a path only in HTTP/2, where it names a protocol (RFC 8441).
 class Router : public Handler {
  public:
   struct Route {
     Pattern pattern;
     std::array<Handler*, 8> handlers{};  // by Method, get to connect; HEAD stays empty
     bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
+    bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
     std::uint16_t id = 0;                // given to the request that matches
   };
 

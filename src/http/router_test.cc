@@ -1,10 +1,10 @@
 #include "http/router.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http {
 namespace {
@@ -15,17 +15,21 @@ struct Named : Handler {
 
 class RouterTest : public testing::Test {
  public:
-  bool add(std::string_view pattern, std::vector<Method> methods = {Method::get}, bool formats = false) {
-    Router::Route route{.pattern = *Pattern::parse(pattern), .formats = formats, .id = ++routes};
+  bool add(std::string_view pattern, std::vector<Method> methods = {Method::get}, bool formats = false,
+           bool upgrades = false) {
+    Router::Route route{.pattern = *Pattern::parse(pattern), .formats = formats, .upgrades = upgrades, .id = ++routes};
     for (const Method method : methods) route.handlers[static_cast<std::size_t>(method)] = &handler;
     if (!router.add(route)) return false;
     names[routes] = pattern;
     return true;
   }
   // A slash that came encoded is a NUL in the path, as in Request::segments.
-  Response ask(std::string_view path, Method method = Method::get) {
+  Response ask(std::string_view path, Method method = Method::get, Version version = Version::http11,
+               std::string_view upgrade = {}) {
     request = {};
     request.method = method;
+    request.version = version;
+    request.upgrade = upgrade;
     segments = path;
     decoded = path;
     std::ranges::replace(decoded, '\0', '/');
@@ -135,6 +139,36 @@ TEST_F(RouterTest, AnotherMethodIs405WithAllow) {
   EXPECT_EQ(options.status, 204);
   EXPECT_EQ(options.fields.get("allow"), "GET, HEAD, DELETE, OPTIONS");
   EXPECT_EQ(ask("/y", Method::options).status, 404);
+}
+
+TEST_F(RouterTest, ConnectIsForHttp2AndForAProtocol) {
+  const auto connect = [this](std::string_view path, std::string_view protocol) {
+    return ask(path, Method::connect, Version::http2, protocol);
+  };
+  ASSERT_TRUE(add("/talk", {Method::get, Method::connect}, false, true));
+  ASSERT_TRUE(add("/both", {Method::get, Method::connect}));
+  ASSERT_TRUE(add("/plain"));
+  EXPECT_EQ(connect("/talk", "websocket").status, 200);
+  EXPECT_EQ(request.route, 1);
+  EXPECT_EQ(connect("/none", "websocket").status, 404);
+  EXPECT_EQ(connect("/plain", "websocket").status, 405);
+  EXPECT_EQ(connect("/plain", "websocket").fields.get("allow"), "GET, HEAD, OPTIONS");
+  // To an authority, as a proxy is asked.
+  EXPECT_EQ(connect("", "").status, 501);
+  EXPECT_EQ(ask("", Method::connect).status, 501);
+
+  // What is allowed depends on the version.
+  EXPECT_EQ(ask("/talk").status, 200);
+  EXPECT_EQ(ask("/talk", Method::post).fields.get("allow"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(ask("/talk", Method::options).fields.get("allow"), "GET, HEAD, OPTIONS");
+  for (const Method method : {Method::get, Method::head, Method::post}) {
+    const Response refused = ask("/talk", method, Version::http2);
+    EXPECT_EQ(refused.status, 405);
+    EXPECT_EQ(refused.fields.get("allow"), "CONNECT, OPTIONS");
+  }
+  EXPECT_EQ(ask("/talk", Method::options, Version::http2).fields.get("allow"), "CONNECT, OPTIONS");
+  EXPECT_EQ(ask("/both", Method::get, Version::http2).status, 200);
+  EXPECT_EQ(ask("/both", Method::post, Version::http2).fields.get("allow"), "GET, HEAD, CONNECT, OPTIONS");
 }
 
 TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {

@@ -33,8 +33,9 @@ struct Server::Shared {
   Instant date_turn = never;
   std::int64_t second = -1;
   std::string_view date_text;
-  Buffer common;         // the Date and Server fields
-  Buffer common_secure;  // and what answers over TLS have besides
+  // The fields that every answer has: Date, Server, and from `configured` on those of the options; [1]: over TLS.
+  std::array<Buffer, 2> common;
+  std::size_t configured = 0;
 };
 
 Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
@@ -165,14 +166,14 @@ std::string_view Server::date() {
     if (const std::int64_t second = wall_clock / 1'000'000'000; second != shared_->second) {
       shared_->second = second;
       shared_->date_text = shared_->date.at(wall_clock);
-      shared_->common.clear();
-      h1::append_field(shared_->common, "Date", shared_->date_text);
-      if (!options_.server_name.empty()) h1::append_field(shared_->common, "Server", options_.server_name);
-      shared_->common_secure.clear();
-      shared_->common_secure.append(shared_->common.view());
-      if (!options_.transport_security.empty()) {
-        h1::append_field(shared_->common_secure, "Strict-Transport-Security", options_.transport_security);
+      for (Buffer& common : shared_->common) {
+        common.clear();
+        h1::append_field(common, "Date", shared_->date_text);
+        if (!options_.server_name.empty()) h1::append_field(common, "Server", options_.server_name);
+        shared_->configured = common.size();
+        for (const auto& [name, value] : options_.fields) h1::append_field(common, name, value);
       }
+      for (const auto& [name, value] : options_.secure_fields) h1::append_field(shared_->common[1], name, value);
     }
   }
   return shared_->date_text;
@@ -180,8 +181,10 @@ std::string_view Server::date() {
 
 std::string_view Server::common_fields(bool secure) {
   (void)date();
-  return secure ? shared_->common_secure.view() : shared_->common.view();
+  return shared_->common[secure ? 1 : 0].view();
 }
+
+std::string_view Server::configured_fields(bool secure) { return common_fields(secure).substr(shared_->configured); }
 
 h2::Engine& Server::http2() {
   if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_, counters_);

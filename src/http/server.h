@@ -40,6 +40,8 @@ class Observer {
   virtual void completed(const Completion& completion) = 0;
 };
 
+inline constexpr std::size_t max_configured_fields = 32;
+
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
   std::size_t header_limit = 16 * 1024;    // bytes of request line and fields: 431
@@ -53,10 +55,13 @@ struct ServerOptions {
   Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;         // beyond it: 503 and closed
   std::string server_name = "sluice";      // the Server field; empty: none
-  std::string transport_security = {};     // Strict-Transport-Security of answers over TLS; empty: none
-  bool http1 = true;                       // without it a plain connection is HTTP/2 from its first byte
-  bool http2 = true;                       // by prior knowledge, and where a client of TLS chooses it
-  std::uint32_t http2_streams = 100;       // requests of a connection at the same time: refused beyond it
+  // Of every answer, and of those over TLS besides, at most max_configured_fields each; they are valid, and none that
+  // the server writes itself.
+  std::vector<std::pair<std::string, std::string>> fields = {};
+  std::vector<std::pair<std::string, std::string>> secure_fields = {};
+  bool http1 = true;                  // without it a plain connection is HTTP/2 from its first byte
+  bool http2 = true;                  // by prior knowledge, and where a client of TLS chooses it
+  std::uint32_t http2_streams = 100;  // requests of a connection at the same time: refused beyond it
 };
 
 // What such a server offers by ALPN, the preferred first.
@@ -121,7 +126,8 @@ class Server {
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
-  std::string_view common_fields(bool secure);
+  [[nodiscard]] std::string_view common_fields(bool secure);
+  [[nodiscard]] std::string_view configured_fields(bool secure);  // its last part
   h2::Engine& http2();
 
   core::Reactor& reactor_;

@@ -123,6 +123,19 @@ bool Stream::End::attempt() noexcept {
   return true;
 }
 
+core::Io Stream::try_write(Buffer& from) {
+  iovec part{from.data(), from.size()};
+  if (tls_) [[unlikely]] {
+    std::span<iovec> parts(&part, 1);
+    const core::Io io = tls_->write(parts);
+    from.consume(from.size() - (parts.empty() ? 0 : part.iov_len));
+    return io;
+  }
+  const core::Io io = reactor_.send(handle_, {&part, 1});
+  if (io.ok()) from.consume(io.bytes);
+  return io;
+}
+
 core::Task<Result<void>> Stream::connect(core::Address address, Instant deadline) {
   auto connected = reactor_.connect(handle_, address);
   if (!connected) co_return std::unexpected(connected.error());

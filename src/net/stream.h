@@ -110,8 +110,18 @@ class Stream {
   [[nodiscard]] Wait readable(Instant deadline);
   [[nodiscard]] Wait writable(Instant deadline);
 
- private:
+  // For an owner that waits at the handle itself: attempts that return at once, EAGAIN where they have to wait.
   [[nodiscard]] bool may_read() const { return handle_.may_read || (tls_ && tls_->has_more()); }
+  [[nodiscard]] core::Io try_read(char* into, std::size_t size) {
+    if (tls_) [[unlikely]]
+      return tls_->read(into, size);
+    return reactor_.recv(handle_, into, size);
+  }
+  // Consumes what was taken of the bytes. Over TLS that may be all of them, and some still has_unsent().
+  [[nodiscard]] core::Io try_write(Buffer& from);
+  [[nodiscard]] bool has_unsent() const { return tls_ && tls_->has_unsent(); }
+
+ private:
   core::Task<Result<void>> shake_hands(Instant deadline);
 
   core::Reactor& reactor_;

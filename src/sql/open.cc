@@ -27,7 +27,7 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
     if (!opened) return std::unexpected(std::move(opened.error()));
     return std::unique_ptr<Database>(std::move(*opened));
   }
-  auto parsed = postgres::options_from_url(options.url.value);
+  auto parsed = postgres::options_from_url(options.url.value, options.folder);
   if (!parsed) return std::unexpected(Error{Failure::statement, {}, parsed.error(), 0});
   postgres::Options postgres = std::move(*parsed);
   postgres.pool_size = options.pool;

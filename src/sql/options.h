@@ -27,6 +27,7 @@ struct DatabaseOptions {
   Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
   Located<std::uint32_t> batch = {1};       // PostgreSQL only
   Position position;
+  std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 
   [[nodiscard]] bool is_sqlite() const { return url.value.starts_with("sqlite:"); }
 
@@ -39,9 +40,11 @@ struct DatabaseOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("url", &DatabaseOptions::url,
-            "`sqlite:FILE`, from the folder of the configuration file, or `postgres://user:password@host:port/name`.",
-            {.required = true, .check = check_url});
+    v.field(
+        "url", &DatabaseOptions::url,
+        "`sqlite:FILE`, or `postgres://user:password@host:port/name` with `?sslmode=verify-full&sslrootcert=FILE` and "
+        "libpq's other parameters for TLS. Files are from the folder of the configuration file.",
+        {.required = true, .check = check_url});
     v.field("pool", &DatabaseOptions::pool, "Connections that each core may open.", {.min = 1, .max = 1000});
     v.field("wait", &DatabaseOptions::wait,
             "How long a request waits for a free connection before it is answered 503 with Retry-After.",

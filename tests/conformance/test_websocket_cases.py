@@ -1,16 +1,17 @@
 """WebSocket in the manner of the Autobahn list: what each case sends, and what must come back.
 
 A case is a number, a title, what is sent, and what is expected in its order. Every case runs on a connection of its own
-against the real program's echo, is sent whole and, where it is short, byte by byte. After the last expectation the
-connection must still work (it is closed by a handshake), unless the case ends it: with a close frame of ours, or with
-FAIL(code), the server's close.
+against the real program's echo, over HTTP/1.1 and over HTTP/2; it is sent whole and, where it is short, byte by byte. After
+the last expectation the connection must still work (it is closed by a handshake), unless the case ends it: with a close frame
+of ours, or with FAIL(code), the server's close.
 """
 import struct
 import zlib
 
 import pytest
 
-from websocket import (BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, WebSocket, close_payload, frame, header)
+from websocket import (BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, WebSocket, WebSocketOverHttp2, close_payload, frame,
+                       header)
 
 CONFIG = """
 [[websocket]]
@@ -41,6 +42,12 @@ compression = "connection"
 @pytest.fixture(scope="module")
 def server(serve):
     return serve(CONFIG)
+
+
+@pytest.fixture(params=(WebSocket, WebSocketOverHttp2), ids=("http1", "h2"))
+def connect(request, server):
+    """connect(path, *fields): a client whose handshake is made."""
+    return lambda path, *fields: request.param(server.port, path, *fields)
 
 
 class Got:
@@ -268,13 +275,13 @@ def expect(client, expected):
 
 
 @pytest.mark.parametrize("sent, expected, path", CASES)
-def test_case(server, sent, expected, path):
-    with WebSocket(server.port, path) as client:
+def test_case(connect, sent, expected, path):
+    with connect(path) as client:
         client.send(sent)
         expect(client, expected)
     if len(sent) > SHORT:
         return
-    with WebSocket(server.port, path) as client:
+    with connect(path) as client:
         for i in range(len(sent)):
             try:
                 client.send(sent[i:i + 1])
@@ -475,8 +482,8 @@ def _(client, deflate):
 
 
 @pytest.mark.parametrize("talk, offer, path", DEFLATE)
-def test_compression(server, talk, offer, path):
-    with WebSocket(server.port, path, f"Sec-WebSocket-Extensions: {offer}") as client:
+def test_compression(connect, talk, offer, path):
+    with connect(path, f"Sec-WebSocket-Extensions: {offer}") as client:
         deflate = Deflate(client.answer)
         if path == "/message":
             assert {"server_no_context_takeover", "client_no_context_takeover"} <= set(deflate.parameters)
@@ -487,8 +494,8 @@ def test_compression(server, talk, offer, path):
 @pytest.mark.parametrize("offer", (
     "permessage-deflate; unknown", "permessage-deflate; server_max_window_bits=16", "permessage-deflate; server_max_window_bits",
     "permessage-deflate; client_no_context_takeover=1", "permessage-deflate; client_max_window_bits=7", "x-webkit-deflate-frame"))
-def test_an_offer_that_cannot_be_met_is_declined(server, offer):
-    with WebSocket(server.port, "/message", f"Sec-WebSocket-Extensions: {offer}") as client:
+def test_an_offer_that_cannot_be_met_is_declined(connect, offer):
+    with connect("/message", f"Sec-WebSocket-Extensions: {offer}") as client:
         assert client.answer.get("sec-websocket-extensions") is None
         client.say(TEXT, b"plain")
         assert client.frame().payload == b"plain"

@@ -1,9 +1,12 @@
 """HTTP/1.1 as a client with a raw socket sees it: RFC 9110, RFC 9112, and the limits of [server]."""
+import itertools
 import json
+import subprocess
 import time
 
 import pytest
 
+from certificates import tls_table
 from http1 import Broken
 
 HELLO = b"Hello, world.\n"
@@ -474,3 +477,19 @@ root = "{site}"
         with server.connect() as silent:
             assert silent.read().status == 503
             silent.assert_closed()
+
+
+def test_every_answer_has_the_configured_fields(sluice, config, authority, localhost):
+    headers = '[server.headers]\nX-Content-Type-Options = "nosniff"\nContent-Security-Policy = "default-src \'self\'"\n'
+    server = sluice(config, server=tls_table(localhost, 'hsts = "1h"') + headers)
+    for version, target in itertools.product(("--http1.1", "--http2"), ("hello.txt", "nothing", "%zz")):
+        got = subprocess.run(["curl", "-sSi", version, "--cacert", authority.ca, f"https://localhost:{server.port}/{target}"],
+                             capture_output=True, text=True)
+        fields = [line.lower() for line in got.stdout.splitlines()]
+        for field in ("x-content-type-options: nosniff", "content-security-policy: default-src 'self'",
+                      "strict-transport-security: max-age=3600", "server: sluice"):
+            assert fields.count(field) == 1, got.stdout
+    server = sluice(config, server=headers)
+    with server.connect() as client:
+        answer = client.get("/hello.txt")
+        assert answer.get("x-content-type-options") == "nosniff" and answer.get("strict-transport-security") is None

@@ -1,10 +1,17 @@
-"""A WebSocket client over a raw socket: it sends exactly what a test says, and fails on what RFC 6455 forbids a server."""
+"""WebSocket clients, over HTTP/1.1 and over HTTP/2: they send exactly what a test says, and fail on what RFC 6455 and RFC 8441
+forbid a server."""
 import base64
 import hashlib
 import os
 import struct
 
-from http1 import Broken, Connection
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+
+from http1 import Broken, Connection, Response
+from http2 import GOAWAY
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
@@ -124,5 +131,149 @@ class WebSocket(Connection):
         self.assert_closed()
 
 
-__all__ = ["BINARY", "CLOSE", "CONTINUATION", "PING", "PONG", "TEXT", "Broken", "Frame", "WebSocket", "apply_mask",
-           "close_payload", "frame", "header"]
+class WebSocketOverHttp2(WebSocket):
+    """The same on a stream of an HTTP/2 connection: its own, or that of `beside`, another one."""
+
+    def __init__(self, port, path="/echo", *fields, timeout=20, open=True, tls=None, beside=None):
+        self.beside = beside
+        if beside is None:
+            Connection.__init__(self, port, timeout)
+            if tls is not None:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+            self.connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8",
+                                                                                   validate_outbound_headers=False))
+            self.connection.initiate_connection()
+            self.clients = {}  # by stream
+            self.settings = None
+            self.goaways = []  # (code, last stream)
+            self.frames = b""  # what has come of a frame that is not whole
+        else:
+            for name in ("socket", "connection", "clients"):
+                setattr(self, name, getattr(beside, name))
+            self.buffer = b""
+        self.path = path
+        self.stream = None
+        self.answer = None
+        self.ended = False  # by the server
+        self.reset = None  # the code
+        self.takes = True  # opens the window for what has come
+        if open:
+            self.answer = self.handshake(*fields)
+            assert self.answer.status == 200, self.answer.status
+
+    def handshake(self, *fields, method="CONNECT", protocol="websocket", ws_version="13", host="test", scheme="http", early=b"",
+                  end=False):
+        """Asks for the handshake. A part that is None or False is left out."""
+        head = [(":method", method), (":scheme", scheme), (":path", self.path), (":authority", host)]
+        if protocol:
+            head.append((":protocol", protocol))
+        if ws_version:
+            head.append(("sec-websocket-version", ws_version))
+        for line in fields:
+            name, value = line.split(":", 1)
+            head.append((name.lower(), value.strip()))
+        self.stream = self.connection.get_next_available_stream_id()
+        self.clients[self.stream] = self
+        self.answer, self.buffer, self.ended, self.reset = None, b"", False, None
+        self.connection.send_headers(self.stream, head, end_stream=end)
+        self.send(early)
+        while self.answer is None:
+            assert self.reset is None, f"reset with {self.reset} instead of an answer"
+            self.listen()
+        if method == "CONNECT" and self.answer.status == 200:
+            for name in ("sec-websocket-accept", "upgrade", "connection", "content-length", "transfer-encoding"):
+                assert self.answer.get(name) is None, name
+        return self.answer
+
+    def whole_answer(self):
+        """With its body, where it is a refusal."""
+        try:
+            self.answer.body = self.rest()
+        except Broken as end:
+            assert str(end) != "reset"
+        return self.answer
+
+    def flush(self):
+        data = self.connection.data_to_send()
+        if data:
+            self.socket.sendall(data)
+
+    def listen(self):
+        """What comes next, for whichever stream of the connection it is."""
+        self.flush()
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionResetError as error:
+            raise Broken("reset") from error
+        if not data:
+            for client in self.clients.values():
+                client.ended = True
+            return
+        for event in self.connection.receive_data((self.beside or self).without_goaways(data)):
+            client = self.clients.get(getattr(event, "stream_id", None))
+            if isinstance(event, h2.events.ResponseReceived):
+                client.answer = Response("HTTP/2", int(event.headers[0][1]), list(event.headers[1:]))
+            elif isinstance(event, h2.events.DataReceived):
+                client.buffer += event.data
+                if client.takes and event.flow_controlled_length:
+                    self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, h2.events.StreamEnded):
+                client.ended = True
+            elif isinstance(event, h2.events.StreamReset):
+                client.reset = int(event.error_code)
+            elif isinstance(event, h2.events.RemoteSettingsChanged):
+                (self.beside or self).settings = {code: change.new_value for code, change in event.changed_settings.items()}
+        self.flush()
+
+    def without_goaways(self, data):
+        """The whole frames of what has come. To python3-h2 a GOAWAY ends all streams, not only those that it does not name."""
+        whole, self.frames = b"", self.frames + data
+        while len(self.frames) >= 9 and len(self.frames) >= 9 + (size := int.from_bytes(self.frames[:3], "big")):
+            one, self.frames = self.frames[:9 + size], self.frames[9 + size:]
+            if one[3] == GOAWAY:
+                self.goaways.append((int.from_bytes(one[13:17], "big"), int.from_bytes(one[9:13], "big")))
+            else:
+                whole += one
+        return whole
+
+    def send(self, data):
+        """As the windows allow; reads meanwhile. OSError where the stream has ended."""
+        try:
+            while data:
+                if self.reset is not None:
+                    raise ConnectionResetError(f"reset with {self.reset}")
+                room = min(self.connection.local_flow_control_window(self.stream), self.connection.max_outbound_frame_size)
+                if room <= 0:
+                    self.listen()
+                    continue
+                self.connection.send_data(self.stream, data[:room])
+                data = data[room:]
+        except (h2.exceptions.StreamClosedError, h2.exceptions.NoSuchStreamError) as error:
+            raise ConnectionResetError(str(error)) from error
+        self.flush()
+
+    def end(self):
+        """This side of the stream."""
+        self.connection.end_stream(self.stream)
+        self.flush()
+
+    def cancel(self, code=8):
+        self.connection.reset_stream(self.stream, code)
+        self.flush()
+
+    def _more(self):
+        have = len(self.buffer)
+        while len(self.buffer) == have:
+            if self.reset is not None:
+                raise Broken("reset" if self.reset != 0 else "closed")
+            if self.ended:
+                raise Broken("closed")
+            self.listen()
+
+    def close(self):
+        if self.beside is None:
+            self.socket.close()
+
+
+__all__ = ["BINARY", "CLOSE", "CONTINUATION", "PING", "PONG", "TEXT", "Broken", "Frame", "WebSocket", "WebSocketOverHttp2",
+           "apply_mask", "close_payload", "frame", "header"]

@@ -1,12 +1,13 @@
 // A whole HTTP/2 session without its network: what a client may send goes in behind the preface, in pieces whose sizes
-// the first byte of the input seeds, and whatever comes must end in requests that keep the rules, and in output that is
-// bounded by what came. The guard is compared with itself: its verdict must not depend on the pieces.
+// the first byte of the input seeds, and whatever comes must end in requests and upgrades that keep the rules, and in
+// output that is bounded by what came. The guard is compared with itself: its verdict must not depend on the pieces.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,6 +62,39 @@ class Source final : public BodySource {
   Field trailer_{"row-count", "1"};
 };
 
+// Sends back what comes, until something has gone wrong for good.
+class Talk final : public Upgrade {
+ public:
+  explicit Talk(int& count) : count_(count) { ++count_; }
+  ~Talk() override { --count_; }
+  core::Task<void> run(Duplex& duplex) override {
+    duplex_ = &duplex;
+    Buffer buffer;
+    bool goes_on = true;
+    while (goes_on && !draining_) {
+      const auto got = duplex.try_read(buffer, 1000);
+      if (!got) {
+        goes_on = (co_await duplex.readable(duplex.reactor().now() + 30s)).has_value();
+        continue;
+      }
+      require(!*got || **got == buffer.size(), "another count than what came");
+      iovec part{buffer.data(), buffer.size()};
+      goes_on = *got && **got != 0 && (co_await duplex.write({&part, 1}, 10s)).has_value();
+      buffer.clear();
+    }
+    duplex_ = nullptr;
+  }
+  void drain() override {
+    draining_ = true;
+    if (duplex_ != nullptr) duplex_->interrupt();
+  }
+
+ private:
+  int& count_;
+  Duplex* duplex_ = nullptr;
+  bool draining_ = false;
+};
+
 class Judge final : public Handler {
  public:
   core::Async<Response> handle(Request& request) override {
@@ -78,8 +112,16 @@ class Judge final : public Handler {
       require(field.value.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos, "a value");
       require(field.name != "connection" && field.name != "transfer-encoding", "a connection's field");
     }
-    if (request.path.starts_with("/e")) return echo(request);
+    require(
+        request.upgrade.empty() || (request.method == Method::connect && request.body == nullptr &&
+                                    request.path.starts_with('/') && request.upgrade.find(',') == request.upgrade.npos),
+        "another protocol");
+    if (request.path.starts_with("/e") && request.upgrade.empty()) return echo(request);
     Response response;
+    if (request.path.starts_with("/e")) {
+      response.upgrade = std::make_unique<Talk>(upgrades);
+      return response;
+    }
     if (request.path.starts_with("/s")) {
       response.body = std::make_unique<Source>(request.path.size() * 1000);
     } else {
@@ -93,6 +135,7 @@ class Judge final : public Handler {
     return response;
   }
   std::size_t requests = 0;
+  int upgrades = 0;
 
  private:
   static core::Task<Response> echo(Request& request) {
@@ -110,6 +153,7 @@ class Judge final : public Handler {
 
 struct Quiet final : Session::Owner {
   void has_output() override {}
+  void upgrade_ended() override {}
 };
 
 void fuzz_session(std::string_view bytes, std::uint8_t seed) {
@@ -119,10 +163,12 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
   sluice::http::Server::Counters counters;
   Engine engine(reactor, judge, options, nullptr, counters);
   Quiet quiet;
-  Session session(engine, quiet, "192.0.2.1", false);
+  std::optional<Session> place(std::in_place, engine, quiet, "192.0.2.1", false);
+  Session& session = *place;
   session.receive(preface);
   Pieces pieces(seed);
   std::size_t produced = 0;
+  std::size_t received = 0;
   const auto produce = [&] {
     for (Buffer out;; out.clear()) {
       session.produce(out);
@@ -136,15 +182,25 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
     const auto copy = std::make_unique<char[]>(size);  // of exactly these bytes, for the sanitizer
     bytes.copy(copy.get(), size);
     session.receive({copy.get(), size});
+    received += size;
     bytes.remove_prefix(size);
     if (seed % 2 == 0) produce();
+    if (seed % 3 == 0) reactor.turn(reactor.now());
+    if (seed % 5 == 0 && received > 300) session.drain();
   }
   produce();
   // An answer to every frame may be as long as a frame's smallest form, a request's as its body.
-  require(produced <= 4096 + bytes.size() * 4 + judge.requests * most_per_request * 4 + 100'000,
-          "output without a bound");
+  require(produced <= 4096 + received * 4 + judge.requests * most_per_request * 4 + 100'000, "output without a bound");
   static_cast<void>(session.expire(reactor.now() + 1h));
   produce();
+  require(judge.upgrades <= static_cast<int>(options.http2_streams), "too many upgrades");
+  if (seed % 7 != 0) {
+    session.end();
+    reactor.turn(reactor.now());
+    require(!session.has_upgrades(), "an upgrade that does not hear of its end");
+  }
+  place.reset();
+  require(judge.upgrades == 0, "an upgrade without a session");
 }
 
 struct Verdict {

@@ -9,6 +9,7 @@
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
+#include "http/h1/scan.h"
 #include "http/router.h"
 #include "sql/parameters.h"
 
@@ -25,6 +26,7 @@ class Checker {
     check_tls(options_.server);
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
     check_field_value(options_.server.server_header);
+    check_headers(options_.server);
     check_limits(options_.server);
     if (!options_.server.http1 && !options_.server.http2.value) {
       complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
@@ -92,6 +94,51 @@ class Checker {
     if (server.target_limit.position.line != 0 && server.target_limit.value > server.header_limit) {
       complain(server.target_limit.position, "a target of that length does not fit into header_limit",
                fmt::format("header_limit is {}", format_size(server.header_limit)));
+    }
+  }
+
+  // What the server or a handler writes by itself would come twice.
+  void check_headers(const ServerOptions& server) {
+    static constexpr std::pair<std::string_view, std::string_view> others[] = {
+        {"Server", "\"server_header\" of [server] says it"},
+        {"Strict-Transport-Security", "\"hsts\" of [server.tls] says it"},
+        {"Cache-Control", "\"cache_control\" of [[endpoint]] and [[files]] says it"},
+        {"Accept-Ranges", {}},
+        {"Age", {}},
+        {"Allow", {}},
+        {"Connection", {}},
+        {"Content-Encoding", {}},
+        {"Content-Length", {}},
+        {"Content-Range", {}},
+        {"Content-Type", {}},
+        {"Date", {}},
+        {"ETag", {}},
+        {"Keep-Alive", {}},
+        {"Last-Modified", {}},
+        {"Location", {}},
+        {"Proxy-Connection", {}},
+        {"Retry-After", {}},
+        {"TE", {}},
+        {"Trailer", {}},
+        {"Transfer-Encoding", {}},
+        {"Upgrade", {}},
+        {"Vary", {}}};
+    if (server.headers.size() > http::max_configured_fields) {
+      complain(server.headers.back().name.position,
+               fmt::format("[server.headers] has more than {} fields", http::max_configured_fields));
+    }
+    for (std::size_t i = 0; i < server.headers.size(); ++i) {
+      const auto& [name, header] = server.headers[i];
+      if (!http::h1::is_token(name.value)) complain(name.position, "not the name of a header field");
+      for (const auto& [other, instead] : others) {
+        if (!http::same_name(name.value, other)) continue;
+        complain(name.position, "the server writes this field itself", std::string(instead));
+      }
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!http::same_name(name.value, server.headers[j].name.value)) continue;
+        complain(name.position, "this field comes twice", again(server.headers[j].name.position));
+      }
+      check_field_value(header.value);
     }
   }
 

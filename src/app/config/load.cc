@@ -73,6 +73,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
   }
   for (auto& database : options.databases) {
     if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
+    database.value.folder = folder.string();
   }
   for (auto& files : options.files) {
     if (files.root.value.empty()) continue;

@@ -299,6 +299,13 @@ TEST(Errors, BadTexts) {
   EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server without HTTP/1.1 and HTTP/2 speaks nothing\n");
   EXPECT_EQ(server("http2_streams = 0"), "2:17 server.http2_streams must be at least 1\n");
+  EXPECT_EQ(server("headers.X-A = \"b\"\nheaders.x-a = \"c\""),
+            "3:9 this field comes twice | it is in line 2 already\n");
+  EXPECT_EQ(server("headers.Content-Type = \"b\""), "2:9 the server writes this field itself\n");
+  EXPECT_EQ(server("headers.SERVER = \"b\""),
+            "2:9 the server writes this field itself | \"server_header\" of [server] says it\n");
+  EXPECT_EQ(server("headers.\"a b\" = \"c\""), "2:9 not the name of a header field\n");
+  EXPECT_EQ(server("headers.a = \"b\\r\\nc: d\""), "2:15 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \" a\""), "2:17 a header field neither begins nor ends with a space\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \"\"\nindex = [\"a/b\"]\n"),
             "3:8 files.root must not be empty\n4:10 files.index must be the name of a file\n");
@@ -571,26 +578,27 @@ TEST(Environment, Errors) {
 }
 
 TEST(Errors, AllOfThemInTheOrderOfTheFile) {
-  EXPECT_EQ(errors_of("[[files]]\nrot = \"a\"\npath = \"b\"\n[server]\ncores = -1\nfoo = 1\n"),
-            "a.toml:1:1: error: [[files]] needs the key \"root\"\n"
-            "  1 | [[files]]\n"
-            "    | ^\n"
-            "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
-            "  2 | rot = \"a\"\n"
-            "    | ^\n"
-            "    = did you mean \"root\"?\n"
-            "a.toml:3:8: error: not a path: a path begins with /\n"
-            "  3 | path = \"b\"\n"
-            "    |        ^\n"
-            "a.toml:5:9: error: server.cores must be at least 0\n"
-            "  5 | cores = -1\n"
-            "    |         ^\n"
-            "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
-            "  6 | foo = 1\n"
-            "    | ^\n"
-            "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
-            "body_timeout, idle_timeout, "
-            "write_timeout, connections, grace, access_log, server_header, http1, http2, http2_streams, tls\n");
+  EXPECT_EQ(
+      errors_of("[[files]]\nrot = \"a\"\npath = \"b\"\n[server]\ncores = -1\nfoo = 1\n"),
+      "a.toml:1:1: error: [[files]] needs the key \"root\"\n"
+      "  1 | [[files]]\n"
+      "    | ^\n"
+      "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
+      "  2 | rot = \"a\"\n"
+      "    | ^\n"
+      "    = did you mean \"root\"?\n"
+      "a.toml:3:8: error: not a path: a path begins with /\n"
+      "  3 | path = \"b\"\n"
+      "    |        ^\n"
+      "a.toml:5:9: error: server.cores must be at least 0\n"
+      "  5 | cores = -1\n"
+      "    |         ^\n"
+      "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
+      "  6 | foo = 1\n"
+      "    | ^\n"
+      "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
+      "body_timeout, idle_timeout, "
+      "write_timeout, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
 }
 
 class Files : public testing::Test {
@@ -624,6 +632,7 @@ TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
   EXPECT_EQ(config->options.databases[1].value.url.value, "sqlite:/b.db");
   EXPECT_EQ(config->options.databases[2].value.url.value, "sqlite::memory:");
   EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
+  EXPECT_EQ(config->options.databases[3].value.folder, folder_) << "for the files that it names";
 }
 
 TEST_F(Files, PathsOfCertificatesToo) {

@@ -442,7 +442,8 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields(secure())});
+                                  .common = server_.common_fields(secure()),
+                                  .always = server_.configured_fields(secure())});
   return framing;
 }
 
@@ -675,7 +676,8 @@ void Connection::change_protocol(Response response, std::size_t head_size) {
                                   .server = server_.options_.server_name,
                                   .fields = response.fields.items(),
                                   .trusted = response.fields.trusted(),
-                                  .common = server_.common_fields(secure())});
+                                  .common = server_.common_fields(secure()),
+                                  .always = server_.configured_fields(secure())});
   report(&request, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);

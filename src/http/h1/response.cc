@@ -127,7 +127,7 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
   const int status = head.status >= 100 && head.status <= 999 ? head.status : 500;
 
   // Everything that can be written is counted first, then written without asking again.
-  std::size_t bound = 256 + head.date.size() + head.server.size() + head.common.size();
+  std::size_t bound = 256 + head.date.size() + head.server.size() + head.common.size() + head.always.size();
   for (const Field& field : head.fields) bound += field.name.size() + field.value.size() + 4;
   char* const begin = out.reserve(bound);
   char* at = begin;
@@ -168,6 +168,7 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
   } else {
     if (!has_date) at = put_field(at, "Date", head.date);
     if (!has_server) at = put_field(at, "Server", head.server);
+    at = put(at, head.always);
   }
 
   using Kind = BodyFraming::Kind;

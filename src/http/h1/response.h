@@ -50,9 +50,10 @@ struct ResponseHead {
   std::string_view server{};  // empty: no Server field
   std::span<const Field> fields{};
   std::uint32_t trusted = 0;  // a bit a field: FieldList::trusted()
-  // "Date: ...\r\nServer: ...\r\n", written once for many answers: goes out instead of `date` and `server` where no
-  // field replaces them.
+  // "Date: ...\r\nServer: ...\r\n" and `always`, written once for many answers: goes out instead of `date`, `server`
+  // and `always` where no field replaces the first two.
   std::string_view common{};
+  std::string_view always{};  // whole lines: what every answer has besides
 };
 
 // Appends the status line and the fields, up to and with the empty line. Content-Length, Transfer-Encoding and

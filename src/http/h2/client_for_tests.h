@@ -108,6 +108,24 @@ class TestClient {
     bodies_.push_back(std::make_unique<Body>(Body{std::move(body), 0, ends}));
     return request(path, more, "POST", bodies_.back().get());
   }
+  // CONNECT for another protocol (RFC 8441); then say() and end_side().
+  std::int32_t open(const std::string& path, const TestFields& more = {}, const std::string& protocol = "websocket") {
+    TestFields fields{{":method", "CONNECT"}, {":scheme", "http"}, {":authority", "test"}, {":path", path}};
+    fields.emplace_back(":protocol", protocol);
+    fields.insert(fields.end(), more.begin(), more.end());
+    bodies_.push_back(std::make_unique<Body>(Body{{}, 0, false}));
+    const std::int32_t id = request_with(fields, bodies_.back().get());
+    open_[id] = bodies_.back().get();
+    return id;
+  }
+  void say(std::int32_t id, std::string_view bytes) {
+    open_.at(id)->bytes += bytes;
+    nghttp2_session_resume_data(session_, id);
+  }
+  void end_side(std::int32_t id) {
+    open_.at(id)->ends = true;
+    nghttp2_session_resume_data(session_, id);
+  }
   std::int32_t request(const std::string& path, const TestFields& more, const std::string& method, void* body) {
     TestFields fields{{":method", method}, {":scheme", "http"}, {":authority", "test"}, {":path", path}};
     fields.insert(fields.end(), more.begin(), more.end());
@@ -150,6 +168,7 @@ class TestClient {
 
   std::map<std::int32_t, Answer> answers;
   std::vector<std::pair<std::int32_t, std::uint32_t>> goaways;  // last stream, error code
+  std::vector<std::string> order;                               // of GOAWAYs and of streams' ends
   int window_updates = 0;
   int invalid = 0;
 
@@ -181,8 +200,12 @@ class TestClient {
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     auto& self = *static_cast<TestClient*>(user);
     const bool carries = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
-    if (carries && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) self.answers[frame->hd.stream_id].ended = true;
+    if (carries && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
+      self.answers[frame->hd.stream_id].ended = true;
+      self.order.emplace_back("end");
+    }
     if (frame->hd.type == NGHTTP2_GOAWAY) {
+      self.order.emplace_back("goaway");
       self.goaways.emplace_back(frame->goaway.last_stream_id, frame->goaway.error_code);
     }
     if (frame->hd.type == NGHTTP2_WINDOW_UPDATE) ++self.window_updates;
@@ -207,6 +230,7 @@ class TestClient {
 
   nghttp2_session* session_ = nullptr;
   std::vector<std::unique_ptr<Body>> bodies_;
+  std::map<std::int32_t, Body*> open_;
 };
 
 // /KIND/SIZE/SEED. What it holds on to is counted, so that a test sees when it has been let go.
@@ -225,11 +249,16 @@ class TestHandler final : public Handler {
   int pulls = 0;
   std::size_t pulled = 0;
   std::size_t read = 0;  // of requests' bodies
-  [[nodiscard]] bool holds_nothing() const { return waiting == 0 && sources == 0 && file_.use_count() == 1; }
+  int upgrades = 0;
+  std::vector<std::string> heard;  // what upgrades hear of, in its order
+  [[nodiscard]] bool holds_nothing() const {
+    return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1;
+  }
 
   core::Async<Response> handle(Request& request) override {
     ++requests;
     const Target target(request.path);
+    if (!request.upgrade.empty()) return connect(request, target);
     if (target.kind == "later" || target.kind == "never") return later(target);
     if (target.kind == "echo") return echo(request);
     if (target.kind == "one-piece") return one_piece(request);
@@ -302,6 +331,91 @@ class TestHandler final : public Handler {
     Field trailer_;
   };
 
+  // "echo" sends back what comes, "greet" says something, "deaf" waits for an interruption and reads nothing, "lasts"
+  // goes on for a second when its client has gone.
+  class Talk final : public Upgrade {
+   public:
+    Talk(TestHandler& handler, const Target& target) : handler_(handler), counted_(handler.upgrades), target_(target) {}
+    core::Task<void> run(Duplex& duplex) override {
+      duplex_ = &duplex;
+      if (target_.kind == "greet") {
+        hear("write", co_await say(pattern(target_.seed, target_.size)));
+      } else if (target_.kind == "deaf") {
+        hear("readable", co_await duplex.readable(never));
+      } else {
+        co_await echo();
+      }
+      if (target_.kind == "lasts") co_await core::Sleep(handler_.reactor_, handler_.reactor_.now() + 1s);
+      duplex_ = nullptr;
+    }
+    void drain() override {
+      handler_.heard.emplace_back("drain");
+      draining_ = true;
+      if (duplex_ != nullptr) duplex_->interrupt();
+    }
+
+   private:
+    core::Task<void> echo() {
+      Buffer buffer;
+      for (;;) {
+        if (draining_) {
+          hear("write", co_await say("bye"));
+          co_return;
+        }
+        const auto got = duplex_->try_read(buffer, 10'000);
+        if (!got) {
+          (void)co_await duplex_->readable(never);
+          continue;
+        }
+        if (!*got || **got == 0) {
+          handler_.heard.emplace_back(*got ? "end" : "closed");
+          co_return;
+        }
+        handler_.read += **got;
+        const auto written = co_await say(std::string(buffer.view()));
+        buffer.clear();
+        if (!written) {
+          hear("write", written);
+          co_return;
+        }
+      }
+    }
+    // In three parts, one of them empty.
+    core::Task<Result<void>> say(std::string bytes) {
+      const std::size_t half = bytes.size() / 2;
+      iovec parts[] = {{bytes.data(), half}, {nullptr, 0}, {bytes.data() + half, bytes.size() - half}};
+      co_return co_await duplex_->write(parts, 2s);
+    }
+    void hear(std::string what, Result<void> result) {
+      what += result                                   ? " done"
+              : result.error().code == Errc::timed_out ? " timed out"
+              : result.error().code == Errc::closed    ? " closed"
+                                                       : " failed";
+      handler_.heard.push_back(std::move(what));
+    }
+    TestHandler& handler_;
+    Counted counted_;
+    Target target_;
+    Duplex* duplex_ = nullptr;
+    bool draining_ = false;
+  };
+
+  core::Async<Response> connect(Request& request, const Target& target) {
+    if (target.kind == "own") return answer(request, target);
+    if (target.kind == "later") return connect_later(target);
+    Response response;
+    response.fields.add("X-Upgrade", request.upgrade == "websocket" ? "websocket" : "another");
+    response.fields.add("X-Body", request.body != nullptr ? "yes" : "no");
+    response.upgrade = std::make_unique<Talk>(*this, target);
+    return response;
+  }
+  core::Task<Response> connect_later(Target target) {
+    Counted here(waiting);
+    co_await core::Sleep(reactor_, reactor_.now() + 5ms);
+    Response response;
+    response.upgrade = std::make_unique<Talk>(*this, target);
+    co_return response;
+  }
   Response answer(const Request& request, const Target& target) {
     Response response;
     response.fields.add("Content-Type", "text/plain");

@@ -27,11 +27,13 @@ core::Task<void> Connection::run(Buffer received) {
   look_at_the_clock();
   // Whatever ends the connection asks for it from within one of the tasks, so it is done at the turn's end.
   co_await ended_;
+  over_ = true;
   tasks_.cancel();
   output_wanted_.forget();
   engine_.reactor.timers().cancel(clock_);
   session_.end();
   if (!failed_) co_await linger();
+  while (session_.has_upgrades()) co_await ended_;
 }
 
 core::Task<void> Connection::refuse(Buffer received) {
@@ -50,8 +52,7 @@ core::Task<void> Connection::read() {
       session_.receive(input_.view());
       input_.clear();
       output_wanted_.wake();
-      const Instant soon = engine_.reactor.now() + session_.shortest_patience();
-      if (session_.is_busy() && clock_.when() > soon) engine_.reactor.timers().schedule(clock_, soon);
+      watch_what_is_busy();
     }
     const auto got = co_await stream_.read(input_, read_bytes, never);
     if (got && *got != 0) continue;
@@ -73,6 +74,7 @@ core::Task<void> Connection::write() {
     if (output_.capacity() == 0) output_.swap(engine_.spare_output);
     session_.produce(output_);
     if (!output_.empty()) {
+      watch_what_is_busy();
       iovec part{output_.data(), output_.size()};
       const auto written = co_await stream_.write({&part, 1}, engine_.options.write_timeout);
       output_.clear();
@@ -92,6 +94,11 @@ core::Task<void> Connection::write() {
     }
     co_await output_wanted_;
   }
+}
+
+void Connection::watch_what_is_busy() {
+  const Instant soon = engine_.reactor.now() + session_.shortest_patience();
+  if (session_.is_busy() && clock_.when() > soon) engine_.reactor.timers().schedule(clock_, soon);
 }
 
 void Connection::look_at_the_clock() {

@@ -54,10 +54,14 @@ class Connection final : Session::Owner {
   };
 
   void has_output() override { engine_.reactor.at_turn_end(flush_); }
+  void upgrade_ended() override {
+    if (over_) end();
+  }
   core::Task<void> read();
   core::Task<void> write();
   core::Task<void> linger();
   void look_at_the_clock();
+  void watch_what_is_busy();
   void end() { engine_.reactor.at_turn_end(end_); }
 
   Engine& engine_;
@@ -72,6 +76,7 @@ class Connection final : Session::Owner {
   Clock clock_;
   bool client_ended_ = false;  // it sends nothing more
   bool failed_ = false;
+  bool over_ = false;      // nothing is read or written any more
   core::TaskGroup tasks_;  // reading and writing
 };
 

@@ -294,6 +294,101 @@ TEST_F(ConnectionTest, IdleConnectionsAreClosedAndBusyOnesAreNot) {
   EXPECT_FALSE(run_until([&] { return busy_line->ended; }, 20s));
 }
 
+// ---- Upgrades ----
+
+TEST_F(ConnectionTest, UpgradesInEveryWeather) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    serve(bad_weather, seed);
+    TestClient client;
+    auto line = connect(&client);
+    std::map<std::int32_t, std::string> said;
+    for (std::size_t i = 0; i < 6; ++i) said[client.open("/echo")] = pattern(i, 30'000 * i);
+    const auto greeted = client.open("/greet/200000/1");
+    const auto between = client.get("/waits/20000/1");
+    for (const auto& [id, bytes] : said) {
+      for (std::size_t at = 0; at < bytes.size(); at += 7'000)
+        client.say(id, std::string_view(bytes).substr(at, 7'000));
+    }
+    ASSERT_TRUE(run_until([&] {
+      return std::ranges::all_of(said,
+                                 [&](const auto& each) { return client.answers[each.first].body == each.second; });
+    })) << seed;
+    for (const auto& [id, bytes] : said) client.end_side(id);
+    client.end_side(greeted);
+    ASSERT_TRUE(run_until([&] { return client.answers[greeted].closed && handler->upgrades == 0; })) << seed;
+    EXPECT_EQ(client.answers[greeted].body, pattern(1, 200'000));
+    ASSERT_TRUE(run_until([&] { return client.answers[between].closed; }));
+    EXPECT_EQ(client.answers[between].body, pattern(1, 20'000));
+    EXPECT_FALSE(line->misunderstood);
+  }
+}
+
+TEST_F(ConnectionTest, AQuietUpgradeKeepsItsConnection) {
+  options.idle_timeout = 1s;
+  options.write_timeout = 1s;
+  options.header_timeout = 1s;
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  const auto id = client.open("/echo");
+  EXPECT_FALSE(run_until([&] { return line->ended; }, 100s));
+  client.say(id, "still there");
+  EXPECT_TRUE(run_until([&] { return client.answers[id].body == "still there"; }));
+  client.end_side(id);
+  EXPECT_TRUE(run_until([&] { return line->ended; }, 5s)) << "without it, it is idle";
+  EXPECT_EQ(client.goaways.size(), 1u);
+}
+
+TEST_F(ConnectionTest, AnUpgradeHearsThatItsConnectionIsGone) {
+  for (const bool orderly : {false, true}) {
+    serve();
+    TestClient client;
+    auto line = connect(&client);
+    client.open("/echo");
+    client.open("/lasts");
+    ASSERT_TRUE(run_until([&] { return handler->upgrades == 2; }));
+    if (orderly) {
+      reactor->shutdown_write(line->stream.handle());
+    } else {
+      reactor->reset_on_close(line->stream.handle());
+      line->tasks.cancel();
+      line->stream.close();
+    }
+    EXPECT_TRUE(run_until([&] { return handler->upgrades == 1; }, 1500ms)) << orderly;
+    EXPECT_EQ(server->counters().open, 1u) << "until all of them have ended";
+    EXPECT_TRUE(run_until([&] { return server->counters().open == 0; }, 5s)) << orderly;
+    EXPECT_EQ(handler->upgrades, 0);
+    EXPECT_EQ(handler->heard, (std::vector<std::string>{"closed", "closed"}));
+  }
+}
+
+TEST_F(ConnectionTest, DrainingEndsUpgrades) {
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  const auto echo = client.open("/echo");
+  const auto silent = client.open("/echo");
+  ASSERT_TRUE(run_until([&] { return handler->upgrades == 2 && client.answers[silent].status == 200; }));
+  server->drain();
+  ASSERT_TRUE(run_until([&] { return client.answers[echo].ended; }));
+  client.end_side(echo);
+  EXPECT_TRUE(run_until([&] { return server->drained(); }, 10s)) << "one that does not end its side is not waited for";
+  EXPECT_EQ(client.answers[silent].body, "bye");
+  EXPECT_FALSE(line->reset);
+}
+
+TEST_F(ConnectionTest, AServerThatGoesCutsUpgrades) {
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  client.open("/echo");
+  client.open("/deaf");
+  ASSERT_TRUE(run_until([&] { return handler->upgrades == 2; }));
+  server.reset();
+  EXPECT_EQ(handler->upgrades, 0);
+  EXPECT_TRUE(handler->heard.empty());
+}
+
 TEST_F(ConnectionTest, AHeaderThatTricklesIsNotWaitedFor) {
   options.header_timeout = 2s;
   serve();

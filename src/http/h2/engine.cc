@@ -27,6 +27,14 @@ Engine::Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& op
     throw std::bad_alloc();
   }
   Session::install(*callbacks);
+  const auto add = [](auto& to, const auto& fields) {
+    for (auto [name, value] : fields) {
+      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+      to.emplace_back(std::move(name), std::move(value));
+    }
+  };
+  for (auto& to : configured_fields) add(to, options.fields);
+  add(configured_fields[1], options.secure_fields);
   nghttp2_option_set_no_auto_window_update(session_options, 1);
   nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
   nghttp2_option_set_no_closed_streams(session_options, 1);

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/reactor.h"
@@ -38,7 +41,10 @@ class Engine {
   const HeadLimits limits;
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
+  // What every answer has besides Date and Server, the names in lower case; [1]: over TLS.
+  std::array<std::vector<std::pair<std::string, std::string>>, 2> configured_fields;
   Buffer spare_output;  // lent to the connection that writes
+  Buffer spare_input;   // lent to the tunnel that receives
 
  private:
   std::vector<std::unique_ptr<Stream>> spare_streams_;

@@ -77,7 +77,7 @@ void RequestHead::reset() {
   pseudo_ = cookies_ = hosts_ = 0;
   priority_.reset();
   content_length_.reset();
-  method_ = scheme_ = path_ = authority_ = host_ = {};
+  method_ = scheme_ = path_ = authority_ = host_ = protocol_ = {};
   fields_.clear();
 }
 
@@ -126,13 +126,14 @@ void RequestHead::add_pseudo(core::Arena& arena, std::string_view name, std::str
     place = &authority_;
   } else if (name == ":protocol") {
     which = protocol;
+    place = &protocol_;
   }
   if (which == 0 || (pseudo_ & which) != 0 || !fields_.empty()) {
     malformed_ = true;
     return;
   }
   pseudo_ = static_cast<std::uint8_t>(pseudo_ | which);
-  if (place != nullptr) *place = arena.copy(value);
+  *place = arena.copy(value);
 }
 
 void RequestHead::recognise(std::string_view name, std::string_view value) {
@@ -164,14 +165,14 @@ void RequestHead::recognise(std::string_view name, std::string_view value) {
   }
 }
 
-// RFC 9113, 8.1.1, 8.3.1 and 8.5. A section that is too large has not been looked at as a whole.
+// RFC 9113, 8.1.1, 8.3.1 and 8.5; RFC 8441, 4. A section that is too large has not been looked at as a whole.
 bool RequestHead::is_malformed(bool ended) const {
   if (malformed_) return true;
   if (too_large_) return false;
   if (ended && content_length_.value_or(0) != 0) return true;
   if ((pseudo_ & method) == 0 || !h1::is_token(method_)) return true;
-  if (method_ == "CONNECT" && (pseudo_ & protocol) == 0) return pseudo_ != (method | authority);
-  if ((pseudo_ & protocol) != 0 && method_ != "CONNECT") return true;
+  if (method_ == "CONNECT" && !is_extended_connect()) return pseudo_ != (method | authority);
+  if (is_extended_connect() && (method_ != "CONNECT" || !h1::is_token(protocol_))) return true;
   return (pseudo_ & (scheme | path)) != (scheme | path) || path_.empty();
 }
 
@@ -179,7 +180,7 @@ Refusal RequestHead::finish(core::Arena& arena, KnownAuthority& known, const Hea
   request.method = parse_method(method_);
   if (too_large_) return {431, "The header section is too large or has too many fields."};
   if (method_.size() > max_method_size) return {501, "The request method is too long."};
-  if ((pseudo_ & protocol) != 0) return {501, "Extended CONNECT is not supported."};
+  if (is_extended_connect() && content_length_) return {400, "CONNECT has no content."};
   if (hosts_ > 1) return {400, "The Host field comes more than once."};
   // They name the same thing; a server that took the one and a client that meant the other would not (RFC 9113, 8.3.1).
   const bool has_authority = (pseudo_ & authority) != 0;
@@ -192,7 +193,8 @@ Refusal RequestHead::finish(core::Arena& arena, KnownAuthority& known, const Hea
   request.method_text = method_;
   request.authority = has_authority ? authority_ : host_;
   request.fields = fields_;
-  if (request.method == Method::connect) {
+  request.upgrade = protocol_;
+  if (request.method == Method::connect && !is_extended_connect()) {
     if (!is_authority(request.authority, PortIs::required)) return {400, "The authority is not valid."};
     request.target = request.authority;
     request.path = request.segments = request.query = {};

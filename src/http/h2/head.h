@@ -75,6 +75,8 @@ class RequestHead {
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::optional<std::uint64_t> content_length() const { return content_length_; }
   [[nodiscard]] std::optional<Priority> priority() const { return priority_; }
+  // CONNECT to a resource that is to speak another protocol (RFC 8441): what follows is no body.
+  [[nodiscard]] bool is_extended_connect() const { return (pseudo_ & protocol) != 0; }
 
  private:
   enum Pseudo : std::uint8_t { method = 1, scheme = 2, path = 4, authority = 8, protocol = 16 };
@@ -98,6 +100,7 @@ class RequestHead {
   std::string_view path_;
   std::string_view authority_;
   std::string_view host_;
+  std::string_view protocol_;
   std::vector<Field> fields_;
 };
 

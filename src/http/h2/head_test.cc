@@ -115,13 +115,41 @@ TEST_F(HeadTest, SchemesAndMethods) {
   EXPECT_EQ(request.path, "");
   EXPECT_EQ(request.authority, "test:80");
   EXPECT_EQ(finish({{":method", "CONNECT"}, {":authority", "test"}}).status, 400);
-  EXPECT_EQ(finish({{":method", "CONNECT"},
-                    {":protocol", "websocket"},
-                    {":scheme", "http"},
-                    {":path", "/"},
-                    {":authority", "test"}})
-                .status,
-            501);
+  EXPECT_EQ(request.upgrade, "");
+}
+
+TEST_F(HeadTest, ExtendedConnectIsForAResource) {
+  const Fields asked{{":method", "CONNECT"},
+                     {":protocol", "websocket"},
+                     {":scheme", "https"},
+                     {":path", "/a/../chat?x=1"},
+                     {":authority", "test:8080"}};
+  EXPECT_FALSE(is_malformed(asked));
+  EXPECT_FALSE(finish(asked));
+  EXPECT_TRUE(head.is_extended_connect());
+  EXPECT_EQ(request.method, Method::connect);
+  EXPECT_EQ(request.upgrade, "websocket");
+  EXPECT_EQ(request.target, "/a/../chat?x=1");
+  EXPECT_EQ(request.path, "/chat");
+  EXPECT_EQ(request.query, "x=1");
+  EXPECT_EQ(request.authority, "test:8080");
+  const auto with_field = [&](std::size_t index, const char* value) {
+    Fields fields = asked;
+    fields[index].second = value;
+    return finish(fields).status;
+  };
+  EXPECT_EQ(with_field(4, "test"), 0) << "a port is not asked for, as it is of CONNECT to an authority";
+  EXPECT_EQ(with_field(4, "a b"), 400);
+  EXPECT_EQ(with_field(2, "wss"), 400);
+  EXPECT_EQ(with_field(3, "*"), 400);
+  EXPECT_EQ(with_field(3, "chat"), 400);
+  Fields fields = asked;
+  fields.emplace_back("content-length", "0");
+  EXPECT_EQ(finish(fields).status, 400);
+  // The next request has none of it.
+  EXPECT_FALSE(finish(with({})));
+  EXPECT_FALSE(head.is_extended_connect());
+  EXPECT_EQ(request.upgrade, "");
 }
 
 TEST_F(HeadTest, MalformedRequests) {
@@ -142,6 +170,12 @@ TEST_F(HeadTest, MalformedRequests) {
       {{":method", "CONNECT"}, {":scheme", "http"}, {":authority", "t:1"}},
       {{":method", "CONNECT"}},
       {{":method", "GET"}, {":protocol", "websocket"}, {":scheme", "http"}, {":path", "/"}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", ""}, {":scheme", "http"}, {":path", "/"}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", "a, b"}, {":scheme", "http"}, {":path", "/"}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":path", ""}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", "websocket"}, {":path", "/"}, {":authority", "t"}},
+      {{":method", "CONNECT"}, {":protocol", "a"}, {":protocol", "a"}, {":scheme", "http"}, {":path", "/"}},
       with({{"", "x"}}),
       with({{"X", "y"}}),
       with({{"a b", "y"}}),

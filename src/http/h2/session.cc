@@ -16,6 +16,7 @@
 #include "core/slab.h"
 #include "http/h1/scan.h"
 #include "http/h2/stream.h"
+#include "http/h2/tunnel.h"
 
 namespace sluice::http::h2 {
 namespace {
@@ -272,12 +273,13 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
   if (nghttp2_session_server_new3(&session_, engine.callbacks, this, engine.session_options, &memory) != 0) {
     throw std::bad_alloc();
   }
-  const std::array<nghttp2_settings_entry, 4> settings{{
+  const std::array<nghttp2_settings_entry, 5> settings{{
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options().http2_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(options().header_limit)},
       // No tree of dependencies, so that there is none to rearrange all the time (RFC 9218, 2.1).
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
   }};
   if (nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size()) != 0 ||
       nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, connection_window) != 0) {
@@ -288,6 +290,7 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
 
 Session::~Session() {
   end();
+  upgrades_.cancel();
   nghttp2_session_del(session_);
 }
 
@@ -359,6 +362,7 @@ int Session::begin_headers(std::int32_t id) {
   stream.next = newest_;
   if (newest_ != nullptr) newest_->previous = &stream;
   newest_ = &stream;
+  ++streams_;
   in_head_ = &stream;
   return 0;
 }
@@ -388,9 +392,10 @@ void Session::got_whole_head(Stream& stream, bool ended) {
   add_ready(stream);
 }
 
-// What trailers say is nobody's business here; that they are the end is (RFC 9113, 8.1).
+// What trailers say is nobody's business here; that they are the end is (RFC 9113, 8.1). After CONNECT there are none
+// (RFC 9113, 8.5).
 void Session::got_trailers(Stream& stream, bool ended) {
-  if (!ended || trailers_malformed_) return malformed(stream);
+  if (!ended || trailers_malformed_ || stream.has_no_body()) return malformed(stream);
   got_end(stream);
 }
 
@@ -408,13 +413,17 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return malformed(stream);
   }
-  if (stream.received_bytes > options().body_limit && stream.body_refusal == 0) {
+  if (stream.received_bytes > options().body_limit && stream.body_refusal == 0 && !stream.has_no_body()) {
     stream.body_refusal = 413;
     if (stream.reader_waits()) add_ready(stream);
   }
   if (stream.drops_body || stream.body_refusal != 0) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return;
+  }
+  if (stream.tunnel != nullptr) {
+    if (stream.arrived.capacity() == 0) stream.arrived.swap(engine_.spare_input);
+    add_ready(stream);
   }
   stream.arrived.append(bytes);
   if (stream.reader_waits()) add_ready(stream);
@@ -424,7 +433,7 @@ void Session::got_end(Stream& stream) {
   if (stream.malformed) return;
   if (stream.received_bytes != stream.head.content_length().value_or(stream.received_bytes)) return malformed(stream);
   stream.client_done = true;
-  if (stream.reader_waits()) add_ready(stream);
+  if (stream.reader_waits() || stream.tunnel != nullptr) add_ready(stream);
 }
 
 // The answer has gone and the client still sends. What its window lets it send is dropped; to reset the stream at once
@@ -465,7 +474,10 @@ void Session::remove_ready(Stream& stream) {
 void Session::run_ready() {
   while (Stream* const stream = first_ready_) {
     remove_ready(*stream);
-    if (stream->presented || stream->answered) {
+    if (stream->tunnel != nullptr) {
+      stream->tunnel->wake_writer();
+      if (stream->tunnel != nullptr) stream->tunnel->wake_reader();
+    } else if (stream->presented || stream->answered) {
       stream->wake_reader();
     } else {
       start(*stream);
@@ -484,10 +496,15 @@ void Session::start(Stream& stream) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_REFUSED_STREAM);
     return;
   }
+  // Also those count whose streams are gone, or resetting them would get round the limit.
+  if (!refusal && stream.head.is_extended_connect() && upgrades_.size() >= options().http2_streams) {
+    refusal = {503, "This connection has as many upgraded streams as it may."};
+  }
   if (refusal) return refuse(stream, refusal);
   stream.presented = true;
   ++active(request);
-  request.body = stream.client_done && stream.arrived.empty() ? nullptr : &stream;
+  const bool has_body = !stream.client_done || !stream.arrived.empty();
+  request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   request.peer = peer_;
   request.secure = secure_;
   core::Async<Response> answer = engine_.handler.handle(request);
@@ -527,7 +544,7 @@ void Session::respond(Stream& stream) {
   core::Arena& arena = stream.arena;
   if (answer.status < 200 || answer.status > 999) answer.status = 500;
 
-  std::array<nghttp2_nv, FieldList::capacity + 5> fields;
+  std::array<nghttp2_nv, FieldList::capacity + 4 + 2 * max_configured_fields> fields;
   std::size_t count = 0;
   char* const digits = static_cast<char*>(arena.allocate(24, 1));
   digits[0] = static_cast<char>('0' + answer.status / 100);
@@ -552,12 +569,11 @@ void Session::respond(Stream& stream) {
   }
   if (!has_date) fields[count++] = pair("date", engine_.date());
   if (!has_server) fields[count++] = pair("server", options().server_name);
-  if (secure_ && !options().transport_security.empty()) {
-    fields[count++] = pair("strict-transport-security", options().transport_security);
-  }
+  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields[count++] = pair(name, value);
 
   const auto size = size_of(answer.body);
-  if (size && !has_no_body(answer.status)) {
+  const bool upgrades = answer.upgrade != nullptr;
+  if (size && !has_no_body(answer.status) && !upgrades) {
     const char* const end = std::to_chars(digits + 3, digits + 24, *size).ptr;
     fields[count++] = pair("content-length", {digits + 3, static_cast<std::size_t>(end - digits - 3)});
   }
@@ -567,19 +583,64 @@ void Session::respond(Stream& stream) {
   provider.read_callback = &Callbacks::read_data;
   stream.body_unsent = (!size || *size != 0) && !has_no_body(answer.status) && stream.request.method != Method::head;
   stream.progress_at = engine_.reactor.now();
-  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, stream.body_unsent ? &provider : nullptr) !=
-      0) {
+  const bool has_data = stream.body_unsent || upgrades;
+  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, has_data ? &provider : nullptr) != 0) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
-  if (!stream.body_unsent) return;
+  stream.tunnelled = upgrades;
+  if (!has_data) return;
   // Long answers share the connection, unless the client has said what it wants first.
   const auto priority = stream.head.priority();
-  if (!priority && size && *size <= output_bytes) return;
+  if (!priority && size && *size <= output_bytes && !upgrades) return;
   const Priority wanted = priority.value_or(Priority{.incremental = true});
   const nghttp2_extpri chosen{wanted.urgency, wanted.incremental ? 1 : 0};
   nghttp2_session_change_extpri_stream_priority(session_, stream.id, &chosen, 0);
+  if (upgrades) hand_over(stream);
+}
+
+// ---- Upgrades (RFC 8441) ----
+
+// The request has been answered; what the stream carries from here on is the upgrade's.
+void Session::hand_over(Stream& stream) {
+  SLUICE_ASSERT(!stream.request.upgrade.empty() && stream.response.status == 200);
+  report(stream, false);
+  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
+}
+
+core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade) {
+  {
+    Tunnel tunnel(session, stream, *upgrade);
+    if (session.drain_ != Drain::no) upgrade->drain();
+    co_await upgrade->run(tunnel);
+  }
+  session.owner_.upgrade_ended();
+}
+
+void Session::send_tunnelled(Stream& stream) {
+  if (std::exchange(stream.deferred, false)) nghttp2_session_resume_data(session_, stream.id);
+  owner_.has_output();
+}
+
+// A reset is to HTTP/2 what it is to TCP: the client can tell that something is missing.
+void Session::end_tunnelled(Stream& stream, bool cut) {
+  if (!cut) {
+    // Even an empty DATA frame waits for a window that is shut, and that has an end.
+    stream.body_unsent = true;
+    stream.progress_at = engine_.reactor.now();
+    return send_tunnelled(stream);
+  }
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
+  owner_.has_output();
+}
+
+void Session::lend_back(Buffer& arrived) {
+  if (engine_.spare_input.capacity() == 0) {
+    arrived.swap(engine_.spare_input);
+  } else {
+    arrived.release();
+  }
 }
 
 // ---- What goes ----
@@ -595,6 +656,8 @@ void Session::produce(Buffer& out) {
     } else if (size > 0) {
       out.append(view(bytes, static_cast<std::size_t>(size)));
       full_ = out.size() >= output_bytes;
+    } else if (!full_ && first_ready_ != nullptr) {
+      run_ready();  // upgrades whose writes have been taken
     } else if (!full_) {
       // A reset that had to be sent may have been one too many.
       if (guard_.flood() == Flood::none || given_up_) break;
@@ -609,6 +672,17 @@ void Session::produce(Buffer& out) {
 // How much of the body comes next. Asked only where the client's windows and the output have room.
 std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
   flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (stream.tunnelled) {
+    const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
+    stream.deferred = stream.tunnel != nullptr && pending == 0;
+    if (stream.head.count() != 0) {  // the answer's header section has been sent
+      stream.forget_request();
+      stream.arena.release();
+    }
+    if (stream.deferred) return NGHTTP2_ERR_DEFERRED;
+    if (stream.tunnel == nullptr) flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<std::ptrdiff_t>(std::min(pending, most));
+  }
   Body& body = stream.response.body;
   auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
   if (source == nullptr) {
@@ -675,7 +749,12 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
   std::memcpy(to, frame_header, header_bytes);
   to += header_bytes;
   Body& body = stream.response.body;
-  if (const auto* shared = std::get_if<SharedBytes>(&body)) {
+  if (stream.tunnelled) {
+    if (stream.tunnel != nullptr) {
+      stream.tunnel->take(to, size);
+      if (stream.tunnel->pending() == 0) add_ready(stream);
+    }
+  } else if (const auto* shared = std::get_if<SharedBytes>(&body)) {
     std::memcpy(to, shared->bytes.data() + stream.sent_bytes, size);
   } else if (const auto* own = std::get_if<Buffer>(&body)) {
     std::memcpy(to, own->data() + stream.sent_bytes, size);
@@ -707,6 +786,14 @@ void Session::closed(Stream& stream) {
   if (const std::size_t unread = stream.unread_bytes(); unread != 0 && !given_up_) {
     nghttp2_session_consume_connection(session_, unread);
   }
+  if (!stream.tunnelled) report(stream, !stream.sent_end);
+  if (stream.tunnel != nullptr) stream.tunnel->detach();
+  guard_.closed(stream.id);
+  release(stream);
+}
+
+// Once for each stream: the request has been dealt with, or has come to nothing.
+void Session::report(Stream& stream, bool broken) {
   if (engine_.observer != nullptr) {
     const bool is_request = stream.presented;
     engine_.observer->completed({.request = is_request ? &stream.request : nullptr,
@@ -718,11 +805,9 @@ void Session::closed(Stream& stream) {
                                                                   : 400,
                                  .body_bytes = stream.sent_bytes,
                                  .duration = is_request ? engine_.reactor.clock() - stream.began : Duration{},
-                                 .broken = !stream.sent_end});
+                                 .broken = broken});
   }
   if (stream.presented) --active(stream.request);
-  guard_.closed(stream.id);
-  release(stream);
 }
 
 void Session::release(Stream& stream) {
@@ -730,6 +815,7 @@ void Session::release(Stream& stream) {
   if (in_head_ == &stream) in_head_ = nullptr;
   if (stream.next != nullptr) stream.next->previous = stream.previous;
   (stream.previous != nullptr ? stream.previous->next : newest_) = stream.next;
+  --streams_;
   engine_.give_back(std::unique_ptr<Stream>(&stream));
   if (newest_ == nullptr) idle_since_ = engine_.reactor.now();
 }
@@ -737,6 +823,15 @@ void Session::release(Stream& stream) {
 // ---- What time brings ----
 
 void Session::drain() {
+  announce_drain();
+  for (Tunnel* tunnel = tunnels_; tunnel != nullptr;) {  // it may end while it is told
+    Tunnel* const next = tunnel->next();
+    tunnel->upgrade().drain();
+    tunnel = next;
+  }
+}
+
+void Session::announce_drain() {
   if (drain_ != Drain::no || given_up_ || broken_) return;
   drain_ = Drain::announced;
   drain_until_ = engine_.reactor.now() + drain_patience;

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "base/buffer.h"
+#include "core/task.h"
 #include "http/h2/engine.h"
 #include "http/h2/guard.h"
 #include "http/h2/head.h"
@@ -15,6 +17,7 @@ struct nghttp2_session;
 namespace sluice::http::h2 {
 
 class Stream;
+class Tunnel;
 
 // The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
 // come out, and in between the handler answers. nghttp2 does the framing, HPACK, the state of streams and flow control.
@@ -26,7 +29,8 @@ class Session {
   // Whoever does the I/O. What it is told happens outside receive() and produce(), or ends with receive().
   class Owner {
    public:
-    virtual void has_output() = 0;  // produce() would give something
+    virtual void has_output() = 0;     // produce() would give something
+    virtual void upgrade_ended() = 0;  // in a moment, has_upgrades() may no longer be
 
    protected:
     ~Owner() = default;
@@ -36,7 +40,7 @@ class Session {
   Session(const Session&) = delete;
   ~Session();
 
-  // Cancels what runs; nothing is received or produced any more.
+  // Cancels what runs; nothing is received or produced any more. Upgrades hear that their streams are gone.
   void end();
 
   void receive(std::string_view bytes);
@@ -45,10 +49,12 @@ class Session {
   // All has been said, or the client has understood nothing: with the last of produce()'s bytes the connection ends.
   [[nodiscard]] bool over() const;
   // Something may last too long that expire() could not know of before.
-  [[nodiscard]] bool is_busy() const { return newest_ != nullptr || owing_; }
+  [[nodiscard]] bool is_busy() const { return streams_ != attached_ || owing_; }
   [[nodiscard]] bool has_streams() const { return newest_ != nullptr; }
+  // Some still run, be their streams gone.
+  [[nodiscard]] bool has_upgrades() const { return !upgrades_.empty(); }
 
-  // The server is ending: the client is told, and requests that were on their way are still answered.
+  // The server is ending: the client is told, and upgrades are; requests that were on their way are still answered.
   void drain();
   // No request is answered: the server has as many connections as it may.
   void refuse_all();
@@ -63,6 +69,7 @@ class Session {
 
  private:
   friend class Stream;
+  friend class Tunnel;
   friend class Engine;
   struct Callbacks;
 
@@ -70,6 +77,7 @@ class Session {
 
   void feed(std::string_view bytes);
   void give_up(std::uint32_t error_code);
+  void announce_drain();
   void finish_drain();
 
   [[nodiscard]] std::uint32_t& active(const Request& request);
@@ -82,6 +90,12 @@ class Session {
   void refuse(Stream& stream, const Refusal& refusal);
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
+  void hand_over(Stream& stream);
+  static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade);
+  void send_tunnelled(Stream& stream);
+  void end_tunnelled(Stream& stream, bool cut);
+  void lend_back(Buffer& arrived);
+  void report(Stream& stream, bool broken);
   void drop_body(Stream& stream);
   void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);
@@ -109,8 +123,11 @@ class Session {
   nghttp2_session* session_ = nullptr;
   FrameGuard guard_;
   Stream* newest_ = nullptr;
+  std::size_t streams_ = 0;
   Stream* first_ready_ = nullptr;
   Stream* last_ready_ = nullptr;
+  Tunnel* tunnels_ = nullptr;
+  std::size_t attached_ = 0;   // tunnels whose streams are there
   Stream* in_head_ = nullptr;  // whose header section is coming in; null: a trailer section
   std::size_t trailer_bytes_ = 0;
   bool trailers_malformed_ = false;
@@ -128,6 +145,7 @@ class Session {
   std::uint64_t owed_block_ = 0;
   bool owing_ = true;
   Instant progress_at_{};  // when the client last took something of any stream
+  core::TaskGroup upgrades_;
 };
 
 }  // namespace sluice::http::h2

@@ -67,10 +67,9 @@ void Stream::reset() {
   session = nullptr;
   id = 0;
   next = previous = nullptr;
-  head.reset();
+  forget_request();
   request.body = nullptr;
   request.method = {};
-  request.extension = request.upgrade = {};
   request.route = 0;
   head_complete = presented = client_done = malformed = false;
   forget(arrived);
@@ -78,10 +77,19 @@ void Stream::reset() {
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
   drops_body = answered = sent_end = false;
-  response.fields = {};
   response.body.emplace<std::monostate>();
+  response.upgrade.reset();
+  tunnelled = false;
+  tunnel = nullptr;
   forget(pulled);
   source_done = failed = pulling = deferred = body_unsent = false;
+}
+
+void Stream::forget_request() {
+  head.reset();
+  request.fields = {};
+  request.extension = request.upgrade = {};
+  response.fields = {};
   arena.reset();
 }
 

@@ -15,6 +15,7 @@
 namespace sluice::http::h2 {
 
 class Session;
+class Tunnel;
 
 // One request and its answer. Owned by its session; used again for another request when it has ended, so that a warm
 // request allocates nothing here. The session moves it on; what it does by itself is to give the handler the body.
@@ -34,6 +35,10 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   // Whoever waits in read() goes on.
   void wake_reader();
   [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
+  // What follows the header section belongs to an upgrade, or to nobody.
+  [[nodiscard]] bool has_no_body() const { return tunnelled || head.is_extended_connect(); }
+  // The request has been answered and nobody looks at it any more.
+  void forget_request();
   [[nodiscard]] std::size_t unread_bytes() const { return arrived.size() + given.size(); }
 
   Session* session = nullptr;
@@ -70,6 +75,9 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   bool body_unsent = false;  // there is more to send
   std::uint64_t sent_bytes = 0;
   Instant progress_at{};  // when the client last took something of it
+
+  bool tunnelled = false;    // an upgrade has taken it; what was said of the answer's body means nothing then
+  Tunnel* tunnel = nullptr;  // null, and tunnelled: our side has ended
 
   core::TaskGroup task;  // what the handler, or the body's source, waits in
 

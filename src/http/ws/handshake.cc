@@ -27,7 +27,8 @@ int count_of(std::span<const Field> fields, std::string_view name) {
 }
 
 Response not_a_websocket(const Request& request, std::string_view detail) {
-  Response response = problem(426, detail);
+  // 426 comes with Upgrade (RFC 9110, 15.5.22), which HTTP/2 has no place for.
+  Response response = problem(request.version == Version::http2 ? 400 : 426, detail);
   if (request.version != Version::http2) {
     // RFC 9110, 7.8: whoever sends Upgrade names it in Connection.
     response.fields.add_trusted("Connection", "upgrade");
@@ -82,6 +83,9 @@ bool is_same_origin(std::string_view origin, std::string_view authority) {
 
 std::expected<Handshake, Response> judge_handshake(const Request& request, const HandshakePolicy& policy) {
   const bool over_http2 = request.version == Version::http2;
+  if (over_http2 && request.method == Method::connect && !same_name(request.upgrade, "websocket")) {
+    return std::unexpected(problem(501, "The only protocol that is spoken here is WebSocket."));
+  }
   if (request.method != (over_http2 ? Method::connect : Method::get) || !lists_token(request.upgrade, "websocket")) {
     return std::unexpected(not_a_websocket(request, "Only WebSocket connections are answered here."));
   }

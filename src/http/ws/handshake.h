@@ -28,7 +28,8 @@ struct Handshake {
 };
 
 // Judges the opening handshake of RFC 6455, 4.2, and of RFC 8441, 5. The other way: the answer that refuses it: 426
-// (not a WebSocket request, or of another version), 400 (malformed), 403 (its origin may not).
+// (not a WebSocket request, or of another version; over HTTP/2 400, or 501 for another protocol), 400 (malformed), 403
+// (its origin may not).
 [[nodiscard]] std::expected<Handshake, Response> judge_handshake(const Request& request, const HandshakePolicy& policy);
 
 // The Sec-WebSocket-Accept for a Sec-WebSocket-Key.

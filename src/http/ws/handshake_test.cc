@@ -148,8 +148,31 @@ TEST(Handshake, OverHttp2ThereIsNoKey) {
   asked.method = Method::get;
   const auto refused = asked.judge();
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().status, 426);
+  EXPECT_EQ(refused.error().status, 400) << "426 needs an Upgrade field";
   EXPECT_EQ(refused.error().fields.get("Connection"), "");
+  EXPECT_EQ(refused.error().fields.get("Upgrade"), "");
+}
+
+TEST(Handshake, OverHttp2TheRestIsJudgedAsOverHttp1) {
+  Asked asked;
+  asked.method = Method::connect;
+  asked.version = Version::http2;
+  EXPECT_EQ(asked.judge()->accept, "") << "a key means nothing";
+  EXPECT_EQ(Asked(asked).without("Sec-WebSocket-Version").judge().error().status, 400);
+  const auto version = Asked(asked).without("Sec-WebSocket-Version").with("sec-websocket-version", "8").judge();
+  EXPECT_EQ(version.error().status, 400);
+  EXPECT_EQ(version.error().fields.get("Sec-WebSocket-Version"), "13");
+  EXPECT_EQ(Asked(asked).with("origin", "https://example.com").status(), 101);
+  EXPECT_EQ(Asked(asked).with("origin", "https://example.org").status(), 403);
+  const HandshakePolicy policy{
+      .origins = {}, .protocols = {"chat"}, .deflate = DeflatePolicy{.context_takeover = true}};
+  asked.with("sec-websocket-protocol", "soap, chat").with("sec-websocket-extensions", "permessage-deflate");
+  EXPECT_EQ(asked.judge(policy)->protocol, "chat");
+  EXPECT_EQ(asked.judge(policy)->extensions, "permessage-deflate");
+  for (const char* protocol : {"", "connect-udp", "webtransport", "websocket, x"}) {
+    asked.upgrade = protocol;
+    EXPECT_EQ(asked.status(policy), 501) << protocol;
+  }
 }
 
 }  // namespace

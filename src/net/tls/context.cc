@@ -410,6 +410,9 @@ std::expected<std::shared_ptr<const ClientContext>, std::string> ClientContext::
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (options.verify != ClientOptions::Verify::none) {
+    if (!options.ca_file.empty()) {
+      if (auto file = open_file(options.ca_file); !file) return std::unexpected(file.error());
+    }
     const bool trusted = options.ca_file.empty() ? SSL_CTX_set_default_verify_paths(context) == 1
                                                  : SSL_CTX_load_verify_file(context, options.ca_file.c_str()) == 1;
     if (!trusted) {

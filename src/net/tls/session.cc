@@ -141,7 +141,8 @@ core::Io Session::fail_by_openssl() {
   }
   const char* complaint = ERR_reason_error_string(error);
   std::string text = complaint != nullptr ? complaint : "unknown error";
-  if (const long verified = SSL_get_verify_result(ssl_.get()); verified != X509_V_OK) {
+  const long verified = SSL_get_verify_result(ssl_.get());
+  if (failure == Failure::certificate && verified != X509_V_OK) {
     text += std::string(": ") + X509_verify_cert_error_string(verified);
   }
   ERR_clear_error();
@@ -358,6 +359,24 @@ std::string Session::peer_subject() const {
   if (size > 0) text.assign(bytes, static_cast<std::size_t>(size));
   BIO_free(memory);
   return text;
+}
+
+std::string Session::server_end_point() const {
+  X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+  int hash = NID_undef;
+  if (certificate == nullptr || X509_get_signature_info(certificate, &hash, nullptr, nullptr, nullptr) != 1) {
+    ERR_clear_error();
+    return {};
+  }
+  if (hash == NID_md5 || hash == NID_sha1) hash = NID_sha256;
+  const EVP_MD* const algorithm = EVP_get_digestbynid(hash);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (algorithm == nullptr || X509_digest(certificate, algorithm, digest, &size) != 1) {
+    ERR_clear_error();
+    return {};
+  }
+  return {reinterpret_cast<const char*>(digest), size};
 }
 
 }  // namespace sluice::net::tls

@@ -56,6 +56,8 @@ class Session : public core::SlabAllocated {
   // Success: all of it is with the kernel. The parts, or the range, move on as they are taken.
   [[nodiscard]] core::Io write(std::span<iovec>& parts);
   [[nodiscard]] core::Io send_file(int file, std::uint64_t& offset, std::uint64_t& size);
+  // Something is encrypted and not with the kernel yet: write() goes on with it, also without parts.
+  [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   // Says that nothing follows (close_notify). Success: it is with the kernel.
   [[nodiscard]] core::Io end();
 
@@ -69,6 +71,9 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] bool has_peer_certificate() const;  // and it was verified
   // Of the peer's certificate, as RFC 2253 writes it: "CN=example.org"; empty: it has shown none.
   [[nodiscard]] std::string peer_subject() const;
+  // The channel binding tls-server-end-point (RFC 5929, 4.1) of the client's side: a hash of the server's certificate.
+  // Empty where the certificate's signature names no hash (Ed25519).
+  [[nodiscard]] std::string server_end_point() const;
 
  private:
   friend struct Transport;

@@ -225,6 +225,43 @@ TEST_P(TlsStream, MegabytesArriveWholeFromManyParts) {
   EXPECT_TRUE(received == sent);
 }
 
+// As an owner uses it that waits at the handle itself: with TLS and without.
+TEST_P(TlsStream, AttemptsReturnAtOnceAndLoseNothing) {
+  for (const bool with_tls : {false, true}) {
+    Pair two(GetParam().make());
+    if (with_tls) two.establish();
+    EXPECT_EQ(two.client.has_unsent(), false);
+    std::string sent(5'000'000, '\0');
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>((i * 2654435761u) >> 11);
+    Buffer out;
+    out.append(sent);
+    std::string received;
+    bool blocked = false;
+    bool had_unsent = false;
+    std::vector<char> room(300'000);
+    two.run([&] {
+      while ((!out.empty() || two.client.has_unsent()) && two.client.handle().may_write) {
+        const core::Io io = two.client.try_write(out);
+        EXPECT_TRUE(io.ok() || io.would_block());
+        had_unsent |= two.client.has_unsent();
+      }
+      blocked |= !two.client.handle().may_write;  // nothing is read before the socket is full
+      while (blocked && two.server.may_read()) {
+        const core::Io io = two.server.try_read(room.data(), room.size());
+        if (io.would_block()) break;
+        EXPECT_TRUE(io.ok() && io.bytes != 0 && io.bytes <= room.size());
+        if (!io.ok() || io.bytes == 0) return true;
+        received.append(room.data(), io.bytes);
+      }
+      return received.size() >= sent.size();
+    });
+    EXPECT_TRUE(received == sent) << received.size();
+    EXPECT_TRUE(blocked);
+    EXPECT_EQ(had_unsent, with_tls);
+    EXPECT_TRUE(out.empty() && !two.client.has_unsent());
+  }
+}
+
 TEST_P(TlsStream, FilesArriveAndOneThatHasBecomeShorterIsAnError) {
   pair.establish();
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
@@ -361,6 +398,21 @@ TEST(TlsHandshake, TheChainMustEndAtOneOfOurs) {
   Pair pair(simulated());
   pair.shake_hands(server_context(), client_context({.verify = ClientOptions::Verify::chain}), "another.name");
   EXPECT_TRUE(pair.connected.result) << "a chain is for any name";
+}
+
+// RFC 5929, 4.1: what both sides know of the server's certificate.
+TEST(TlsHandshake, TheServersEndPointIsTheHashOfItsCertificate) {
+  Pair pair(simulated());
+  EXPECT_EQ(pair.client.tls(), nullptr);
+  pair.establish();
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(localhost().certificate.c_str(), "r"), std::fclose);
+  X509* const certificate = PEM_read_X509(file.get(), nullptr, nullptr, nullptr);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  ASSERT_EQ(X509_digest(certificate, EVP_sha256(), digest, &size), 1);
+  X509_free(certificate);
+  EXPECT_EQ(pair.client.tls()->server_end_point(), std::string(reinterpret_cast<const char*>(digest), size));
+  EXPECT_EQ(pair.server.tls()->server_end_point(), "") << "the client has shown none";
 }
 
 TEST(TlsHandshake, AnExpiredCertificateIsRefusedByClientsAndToldToOperators) {

@@ -145,8 +145,14 @@ std::string saslprep(std::string_view password) {
   return prepared.empty() ? std::string(password) : prepared;
 }
 
-ScramClient::ScramClient(std::string_view user, std::string_view password, std::string nonce)
-    : password_(saslprep(password)), nonce_(std::move(nonce)) {
+ScramClient::ScramClient(std::string_view user, std::string_view password, std::string nonce, Channel channel,
+                         std::string_view binding)
+    : password_(saslprep(password)),
+      nonce_(std::move(nonce)),
+      header_(channel == Channel::server_end_point ? "p=tls-server-end-point,,"
+              : channel == Channel::server_cannot  ? "y,,"
+                                                   : "n,,"),
+      binding_(binding) {
   first_bare_ = "n=";
   for (const char c : user) {
     if (c == ',') {
@@ -191,7 +197,7 @@ std::expected<std::string, std::string> ScramClient::final_message(std::string_v
                         static_cast<int>(salted.size()), salted.data()) != 1) {
     broken_library();
   }
-  const std::string without_proof = "c=biws,r=" + std::string(*nonce);
+  const std::string without_proof = "c=" + base64(header_ + binding_) + ",r=" + std::string(*nonce);
   const std::string auth_message = first_bare_ + "," + std::string(server_first) + "," + without_proof;
   const Digest client_key = hmac(view_of(salted), "Client Key");
   Digest proof = hmac(view_of(sha256(view_of(client_key))), auth_message);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -15,18 +16,26 @@ namespace sluice::sql::postgres {
 // always are; one that is not fails to authenticate. Invalid UTF-8 is used raw, as PostgreSQL does.
 [[nodiscard]] std::string saslprep(std::string_view password);
 
-// One SCRAM-SHA-256 conversation without channel binding. Failures are sentences for the log.
+// One SCRAM-SHA-256 conversation. Failures are sentences for the log.
 class ScramClient {
  public:
+  // What is said about the channel (RFC 5802, 6); the server compares it with what it knows of its own side.
+  enum class Channel : std::uint8_t {
+    unbound,           // we don't bind
+    server_cannot,     // we would bind, and the server has not offered it
+    server_end_point,  // bound to the hash of the server's certificate (RFC 5929): SCRAM-SHA-256-PLUS
+  };
   // The server decides how often the password is hashed; more than this would let it hold up a whole core.
   static constexpr unsigned max_iterations = 1'000'000;
 
   // `user` may be empty: PostgreSQL takes it from the startup message. `nonce` is printable ASCII without commas.
-  ScramClient(std::string_view user, std::string_view password, std::string nonce);
+  // `binding`: the hash, for `server_end_point`.
+  ScramClient(std::string_view user, std::string_view password, std::string nonce, Channel channel = Channel::unbound,
+              std::string_view binding = {});
 
   [[nodiscard]] static std::string random_nonce();
 
-  [[nodiscard]] std::string first_message() const { return "n,," + first_bare_; }
+  [[nodiscard]] std::string first_message() const { return header_ + first_bare_; }
   // From the server's first message, the client's last.
   [[nodiscard]] std::expected<std::string, std::string> final_message(std::string_view server_first);
   // Whether the server knows the password too. Nothing may be sent to a server that does not.
@@ -35,6 +44,8 @@ class ScramClient {
  private:
   std::string password_;
   std::string nonce_;
+  std::string header_;  // gs2-header
+  std::string binding_;
   std::string first_bare_;
   std::string server_signature_;  // empty until final_message()
 };

@@ -30,6 +30,28 @@ TEST(ScramTest, FollowsTheExampleOfRfc7677) {
   EXPECT_TRUE(client.verify(server_final));
 }
 
+// What the client says of the channel, and that the proof covers it: the bytes behind "c=" are the header and the hash.
+TEST(ScramTest, BindsTheChannel) {
+  using Channel = ScramClient::Channel;
+  const std::string nonce = "rOprNGfwEbeRWgbNEkqO";
+  const auto final_of = [&](Channel channel, std::string_view binding) {
+    ScramClient client("user", "pencil", nonce, channel, binding);
+    return client.first_message() + " " + client.final_message(server_first).value_or("");
+  };
+  const std::string unbound = final_of(Channel::unbound, "");
+  const std::string cannot = final_of(Channel::server_cannot, "");
+  const std::string bound = final_of(Channel::server_end_point, std::string_view("\x00\xff\x10hash", 7));
+  const std::string other = final_of(Channel::server_end_point, std::string_view("\x00\xff\x11hash", 7));
+  EXPECT_TRUE(unbound.starts_with("n,,n=user,r=" + nonce + " c=biws,r=")) << unbound;
+  EXPECT_TRUE(cannot.starts_with("y,,n=user,r=" + nonce + " c=eSws,r=")) << cannot;
+  EXPECT_TRUE(bound.starts_with("p=tls-server-end-point,,n=user,r=" + nonce +
+                                " c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAP8QaGFzaA==,r="))
+      << bound;
+  const auto proof_of = [](const std::string& text) { return text.substr(text.rfind(",p=")); };
+  EXPECT_NE(proof_of(unbound), proof_of(cannot));
+  EXPECT_NE(proof_of(bound), proof_of(other));
+}
+
 TEST(ScramTest, ServerThatDoesNotKnowThePasswordIsRefused) {
   ScramClient client = rfc_client("pencils");
   EXPECT_FALSE(client.verify(server_final)) << "before anything was computed";

@@ -22,6 +22,8 @@ class Cluster {
   void start();
   void stop();  // as an administrator would: sessions are ended (57P01)
   void kill();  // as a crash would
+  // TLS with these PEM files from now on, beside connections in the clear; empty ones: no TLS any more.
+  void use_tls(const std::string& certificate, const std::string& key);
 
   // The database "postgres". Users: "postgres" (the superuser; trusted), and, over TCP, "md5_user", "scram_user" and
   // "clear_user", whose passwords are "secret " and their name's first letter, and whose authentication is their

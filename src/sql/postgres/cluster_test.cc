@@ -136,6 +136,26 @@ void Cluster::kill() {
   server_ = -1;
 }
 
+void Cluster::use_tls(const std::string& certificate, const std::string& key) {
+  const std::string wanted = certificate.empty() ? "off" : "on";
+  if (!certificate.empty()) {
+    const passwd* user = geteuid() == 0 ? getpwnam("postgres") : nullptr;
+    for (const auto& [from, name] : {std::pair(certificate, "/server.crt"), std::pair(key, "/server.key")}) {
+      const std::string to = directory_ + "/data" + name;
+      fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+      fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write);
+      if (user != nullptr && chown(to.c_str(), user->pw_uid, user->pw_gid) != 0) throw std::runtime_error("chown");
+    }
+  }
+  psql("ALTER SYSTEM SET ssl = " + wanted);
+  psql("SELECT pg_reload_conf()");
+  for (int attempt = 0; attempt < 600; ++attempt) {
+    if (psql("SHOW ssl") == wanted + "\n") return;
+    usleep(50'000);
+  }
+  throw std::runtime_error("PostgreSQL does not take ssl = " + wanted + "; see " + directory_ + "/log");
+}
+
 void Cluster::wait_until_ready() const {
   const std::string command = binaries_ + "/pg_isready -q -h " + directory_ + " -p " + std::to_string(port_);
   for (int attempt = 0; attempt < 600; ++attempt) {

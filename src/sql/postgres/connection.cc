@@ -49,6 +49,7 @@ Connection::Connection(Pool& pool, std::size_t index)
 Connection::~Connection() {
   stream_.handle().reader = nullptr;
   stream_.handle().writer = nullptr;
+  stream_.say_goodbye();
 }
 
 // Waits for whatever run() has to look at: bytes, a turn of the watchdog, the end.
@@ -66,7 +67,7 @@ core::Task<void> Connection::run(Role role) {
   state_ = State::opening;
   ++life_;
   role_ = role;
-  SessionStart start(pool_.options(), stream_, inbox_.bytes());
+  SessionStart start(pool_.options(), pool_.tls(), stream_, inbox_.bytes());
   const bool opened = co_await start.run(role == Role::shared ? pool_.options().statement_timeout_ms : 0);
   address_ = start.address();
   key_ = start.key();
@@ -95,6 +96,7 @@ void Connection::close() {
     if (state_ == State::ready || state_ == State::broken) {
       stream_.handle().reader = nullptr;
       stream_.handle().writer = nullptr;
+      stream_.say_goodbye();
     }
     stream_.close();
   }
@@ -268,7 +270,6 @@ bool Connection::foremost_is_abandoned() const {
   return false;
 }
 
-
 // A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
 // end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
 // meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
@@ -364,10 +365,9 @@ Connection::Received Connection::receive() {
 }
 
 Connection::Received Connection::receive(std::size_t& total) {
-  core::Handle& handle = stream_.handle();
   if (state_ != State::ready) return Received::broken;
-  if (!handle.may_read) return Received::nothing;
-  const core::Io io = inbox_.receive(pool_.reactor(), handle);
+  if (!stream_.may_read()) return Received::nothing;
+  const core::Io io = inbox_.receive(stream_);
   if (io.would_block()) return Received::nothing;
   if (!io.ok() || io.bytes == 0) {
     break_off(io.ok() ? "the server closed the connection" : "the connection to the server broke");
@@ -736,19 +736,17 @@ void Connection::flush_soon() { pool_.reactor().at_turn_end(hook_); }
 void Connection::flush() {
   end_batch();
   core::Handle& handle = stream_.handle();
-  while (state_ == State::ready && !out_.empty()) {
+  while (state_ == State::ready && (!out_.empty() || stream_.has_unsent())) {
     if (!handle.may_write) {
       handle.writer = &writer_;
       return;
     }
-    const iovec part{out_.data(), out_.size()};
-    const core::Io io = pool_.reactor().send(handle, {&part, 1});
+    const core::Io io = stream_.try_write(out_);
     if (io.would_block()) continue;
     if (!io.ok()) {
       break_off("the connection to the server broke");
       return;
     }
-    out_.consume(io.bytes);
   }
   if (out_.empty() && out_.capacity() > kept_capacity) out_.release();
   handle.writer = nullptr;
@@ -819,8 +817,7 @@ void Connection::on_turn_end(core::TurnHook& hook) noexcept {
   self.flush();
   if (self.leased_ != nullptr) {
     if (self.state_ == State::broken) self.leased_->readable();
-  } else if (self.state_ == State::broken || self.stream_.handle().may_read ||
-             (self.draining_ && self.inbox_.has_more())) {
+  } else if (self.state_ == State::broken || self.stream_.may_read() || (self.draining_ && self.inbox_.has_more())) {
     self.wake_runner();
   }
 }

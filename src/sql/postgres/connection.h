@@ -51,6 +51,7 @@ class Connection {
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] bool encrypted() const { return stream_.tls() != nullptr; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
   // Nobody joins a foremost request that is slow, and its statement gets a connection of its own the next time.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/sleep.h"
+#include "net/tls/test_certificates.h"
 #include "sql/encode/encoder.h"
 #include "sql/postgres/cluster.h"
 #include "sql/postgres/url.h"
@@ -1096,6 +1097,103 @@ TEST_F(PostgresTest, AuthenticatesByEveryMethodThatIsAllowed) {
   EXPECT_EQ(
       try_url("postgres://postgres@/nowhere?host=" + cluster.directory() + "&port=" + std::to_string(cluster.port())),
       "3D000");
+}
+
+// What connections in the clear do, over TLS.
+class PostgresTlsTest : public PostgresTest {
+ public:
+  static void SetUpTestSuite() {
+    authority = std::make_unique<net::tls::testing::Authority>();
+    const auto files = authority->issue("server");
+    Cluster::shared().use_tls(files.certificate, files.key);
+  }
+  static void TearDownTestSuite() {
+    Cluster::shared().use_tls({}, {});
+    authority.reset();
+  }
+  static Options tls_options() {
+    auto made = options_from_url("postgres://postgres@localhost:" + std::to_string(Cluster::shared().port()) +
+                                 "/postgres?sslmode=verify-full&sslrootcert=" + authority->file());
+    EXPECT_TRUE(made) << made.error();
+    made->slow_ms = 60'000;
+    made->wait_ms = made->connect_timeout_ms = 20'000;
+    return *made;
+  }
+  static inline std::unique_ptr<net::tls::testing::Authority> authority;
+};
+
+TEST_F(PostgresTlsTest, LookUpsAndStreamsAreWhole) {
+  for (const std::size_t batch : {1, 8}) {
+    Options chosen = tls_options();
+    chosen.batch = batch;
+    open(chosen);
+    const Statement version =
+        must_prepare("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()", 0, true);
+    EXPECT_EQ(fetch(version).rows, (std::vector<Row>{{"t", "TLSv1.3"}}));
+    const Statement one = must_prepare("SELECT :n::int * 2, repeat('z', :n::int)", 1, true);
+    const Statement many = must_prepare("SELECT n, repeat('y', n % 50) FROM generate_series(1, 60000) n", 2);
+    std::vector<Rows> ones(300);
+    Rows all[2];
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+      tasks.spawn(collect(*database, one, {std::to_string(i)}, ones[i]));
+      if (i % 150 == 20) tasks.spawn(collect(*database, many, {}, all[i / 150]));
+    }
+    settle(60s);
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+      EXPECT_EQ(ones[i].rows, (std::vector<Row>{{std::to_string(2 * i), std::string(i, 'z')}}));
+    }
+    for (const Rows& rows : all) {
+      ASSERT_FALSE(rows.error) << rows.error->message;
+      ASSERT_EQ(rows.rows.size(), 60'000u);
+      for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+        ASSERT_EQ(rows.rows[i], (Row{std::to_string(i + 1), std::string((i + 1) % 50, 'y')}));
+      }
+    }
+    EXPECT_EQ(database->counters().lost, 0u);
+  }
+}
+
+// More than the socket takes at once, both ways.
+TEST_F(PostgresTlsTest, LargeValuesGoThere) {
+  open(tls_options());
+  const Statement s = must_prepare("SELECT md5(:a::text), :a::text", 1, true);
+  const std::string md5 = "SELECT md5(repeat('0123456789', 2000000))";
+  std::string large;
+  large.reserve(20'000'000);
+  for (int i = 0; i < 2'000'000; ++i) large += "0123456789";
+  const Rows rows = fetch(s, {large});
+  ASSERT_FALSE(rows.error) << rows.error->message;
+  EXPECT_EQ(*rows.rows.at(0).at(0) + "\n", Cluster::shared().psql(md5));
+  EXPECT_TRUE(rows.rows[0][1] == large);
+}
+
+TEST_F(PostgresTlsTest, WhatNobodyReadsIsCancelledAndTheConnectionGoesOn) {
+  Options chosen = tls_options();
+  chosen.pool_size = 1;
+  open(chosen);
+  const Statement endless = must_prepare("SELECT generate_series(1, 1000000000) AS n, repeat('x', 1000)", 1);
+  const Statement one = must_prepare("SELECT 1", 2, true);
+  std::unique_ptr<Cursor> cursor;
+  tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+    auto made = co_await db.query(statement, {}, {});
+    if (made) into = std::move(*made);
+  }(*database, endless, cursor));
+  settle();
+  ASSERT_TRUE(cursor);
+  cursor.reset();
+  EXPECT_EQ(fetch(one).rows, (std::vector<Row>{{"1"}}));
+  EXPECT_EQ(database->counters().cancels, 1u);
+  EXPECT_EQ(database->counters().opened, 1u);
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
+TEST_F(PostgresTlsTest, AnEndedSessionIsReplaced) {
+  open(tls_options());
+  const Statement one = must_prepare("SELECT 1", 2, true);
+  Cluster::shared().psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'");
+  EXPECT_TRUE(turn_until([&] { return database->counters().lost == 1; }));
+  EXPECT_EQ(fetch(one).rows, (std::vector<Row>{{"1"}}));
+  EXPECT_EQ(database->counters().opened, 2u);
 }
 
 TEST_F(PostgresTest, AWrongPasswordIsToldAtOnce) {

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "core/reactor.h"
+#include "net/stream.h"
 #include "sql/postgres/messages.h"
 
 namespace sluice::sql::postgres {
@@ -44,10 +45,10 @@ class Inbox {
   }
 
   // One attempt at the socket; enough room for the message that is incomplete.
-  [[nodiscard]] core::Io receive(core::Reactor& reactor, core::Handle& handle) {
+  [[nodiscard]] core::Io receive(net::Stream& stream) {
     const std::size_t there = bytes_.size() - kept_;
     char* const room = bytes_.reserve(std::max(read_bytes, needed_ > there ? needed_ - there : 0));
-    const core::Io io = reactor.recv(handle, room, bytes_.writable());
+    const core::Io io = stream.try_read(room, bytes_.writable());
     if (!io.ok() || io.bytes == 0) return io;
     bytes_.commit(io.bytes);
     if (skip_ != 0) {

@@ -205,6 +205,7 @@ std::optional<AuthenticationRequest> parse_authentication(std::string_view paylo
         if (!reader.ok()) return std::nullopt;
         if (mechanism.empty()) return reader.at_end() ? std::optional(request) : std::nullopt;
         request.offers_scram_sha_256 |= mechanism == "SCRAM-SHA-256";
+        request.offers_scram_sha_256_plus |= mechanism == "SCRAM-SHA-256-PLUS";
       }
     case 11:
       request.kind = Kind::sasl_continue;
@@ -222,6 +223,11 @@ std::optional<char> parse_ready(std::string_view payload) {
   if (payload.size() != 1) return std::nullopt;
   const char status = payload[0];
   return status == 'I' || status == 'T' || status == 'E' ? std::optional(status) : std::nullopt;
+}
+
+void write_ssl_request(Buffer& out) {
+  append_u32(out, 8);
+  append_u32(out, (1234U << 16) | 5679U);
 }
 
 void write_startup(Buffer& out, const std::vector<StartupParameter>& parameters) {

@@ -128,6 +128,7 @@ struct AuthenticationRequest {
   std::uint32_t code = 0;             // as sent
   std::string_view data;              // md5: the salt (4 bytes); sasl_continue and sasl_final: the server's message
   bool offers_scram_sha_256 = false;  // sasl: among the mechanisms
+  bool offers_scram_sha_256_plus = false;
 };
 [[nodiscard]] std::optional<AuthenticationRequest> parse_authentication(std::string_view payload);
 
@@ -140,6 +141,8 @@ struct StartupParameter {
   std::string_view name;
   std::string_view value;
 };
+// Before everything else. The server answers with one byte: 'S', and the handshake begins, or 'N'.
+void write_ssl_request(Buffer& out);
 void write_startup(Buffer& out, const std::vector<StartupParameter>& parameters);
 void write_password(Buffer& out, std::string_view password);
 void write_sasl_initial(Buffer& out, std::string_view mechanism, std::string_view response);
@@ -158,7 +161,7 @@ char* put_parameter(char* at, std::optional<std::string_view> value);
 void write_execute(Buffer& out, std::uint32_t row_limit);
 void write_sync(Buffer& out);
 void write_terminate(Buffer& out);
-// The only message on a connection of its own.
+// The only message on a connection of its own, but for the request for TLS.
 void write_cancel(Buffer& out, const BackendKey& key);
 
 }  // namespace sluice::sql::postgres

@@ -139,7 +139,10 @@ TEST(ParseTest, Authentication) {
   EXPECT_EQ(parse_authentication(u32(5) + "salt")->data, "salt");
   EXPECT_FALSE(parse_authentication(u32(5) + "sal"));
   EXPECT_TRUE(parse_authentication(u32(10) + "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"s)->offers_scram_sha_256);
+  EXPECT_TRUE(parse_authentication(u32(10) + "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"s)->offers_scram_sha_256_plus);
   EXPECT_FALSE(parse_authentication(u32(10) + "SCRAM-SHA-256-PLUS\0\0"s)->offers_scram_sha_256);
+  EXPECT_TRUE(parse_authentication(u32(10) + "SCRAM-SHA-256-PLUS\0\0"s)->offers_scram_sha_256_plus);
+  EXPECT_FALSE(parse_authentication(u32(10) + "SCRAM-SHA-256\0\0"s)->offers_scram_sha_256_plus);
   EXPECT_FALSE(parse_authentication(u32(10) + "SCRAM-SHA-256\0"s));
   EXPECT_EQ(parse_authentication(u32(11) + "r=x")->data, "r=x");
   EXPECT_EQ(parse_authentication(u32(12) + "v=x")->kind, Kind::sasl_final);
@@ -180,6 +183,8 @@ TEST(WriteTest, MessagesAreAsTheProtocolSays) {
   EXPECT_EQ(take(out), message('p', "c=biws"));
   write_terminate(out);
   EXPECT_EQ(take(out), message('X', ""));
+  write_ssl_request(out);
+  EXPECT_EQ(take(out), u32(8) + u32(80877103));
   write_cancel(out, {7, 9});
   EXPECT_EQ(take(out), u32(16) + u32(80877102) + u32(7) + u32(9));
 }

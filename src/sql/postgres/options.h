@@ -2,12 +2,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/address.h"
+#include "net/tls/context.h"
 
 namespace sluice::sql::postgres {
+
+// Whether a connection is encrypted, as libpq's sslmode means it. Whom we trust is the TLS context's matter.
+enum class SslMode : std::uint8_t {
+  disable,
+  allow,   // in the clear; over TLS where the server refuses that
+  prefer,  // over TLS where the server has it and it succeeds, else in the clear
+  require,
+  verify_ca,
+  verify_full,
+};
+
+// Whether the log-in is tied to the server's certificate (SCRAM-SHA-256-PLUS), as libpq's channel_binding means it.
+enum class ChannelBinding : std::uint8_t { disable, prefer, require };
 
 // How one core speaks with one PostgreSQL server. All that is a time is in milliseconds.
 struct Options {
@@ -20,7 +35,14 @@ struct Options {
   std::string database;
   std::string application_name = "sluice";  // as pg_stat_activity shows it
 
-  // Send the password as it is, if the server asks for that. There is no TLS yet that would hide it.
+  // Over TCP; a unix socket never uses TLS.
+  SslMode ssl_mode = SslMode::disable;
+  std::shared_ptr<const net::tls::ClientContext> tls = {};  // for all modes but `disable`
+  std::string host = {};                                    // as the URL names it: whom the certificate must be for
+  ChannelBinding channel_binding = ChannelBinding::prefer;
+
+  // Send the password as it is, if the server asks for that, also where TLS does not hide it from all but a server
+  // whose certificate was verified.
   bool allow_cleartext_password = false;
 
   // Connections of this core, at most; they are opened as they are needed.  1 ... 1000

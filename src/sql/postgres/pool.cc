@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sql/postgres/encryption.h"
+
 namespace sluice::sql::postgres {
 namespace {
 
@@ -239,16 +241,22 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
 
 void Pool::cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key) {
   ++counters_.cancels;
-  tasks_.spawn(send_cancel(connection, life, address, key));
+  tasks_.spawn(send_cancel(connection, life, address, key, connection.encrypted()));
 }
 
-// The server closes the connection when it has given its signal: a query that is sent after that is not hit.
-core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key) {
+// The server closes the connection when it has given its signal: a query that is sent after that is not hit. Whoever
+// reads the key can cancel what the session runs: it goes over TLS where the session does.
+core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key,
+                                   bool encrypted) {
   const Instant deadline = reactor_.now() + cancel_patience;
   auto outcome = Connection::Cancel::unsent;
   {
     net::Stream stream(reactor_);
-    if (co_await stream.connect(address, deadline)) {
+    bool connected = (co_await stream.connect(address, deadline)).has_value();
+    if (connected && encrypted) {
+      connected = (co_await encrypt(options_, stream, tls_, deadline)).outcome == Encryption::Outcome::on;
+    }
+    if (connected) {
       outcome = Connection::Cancel::unknown;
       Buffer bytes;
       write_cancel(bytes, key);

@@ -44,6 +44,7 @@ class Pool {
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] net::tls::CoreState& tls() { return tls_; }
   [[nodiscard]] std::size_t open_connections() const;
   [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
   // Whether a statement may be sent again after the server has begun it.
@@ -110,13 +111,14 @@ class Pool {
   [[nodiscard]] bool can_grow() const;
   [[nodiscard]] Habit& habit(const Statement& statement);
   [[nodiscard]] core::Task<void> send_cancel(Connection& connection, std::uint64_t life, core::Address address,
-                                             BackendKey key);
+                                             BackendKey key, bool encrypted);
   static void on_retry(core::Timer& timer) noexcept;
   static void on_turn_end(core::TurnHook& hook) noexcept;
 
   core::Reactor& reactor_;
   const Options options_;
   Counters counters_;
+  net::tls::CoreState tls_;  // what the connections are lent
   std::vector<std::unique_ptr<Connection>> connections_;
   Queue shared_waiting_;
   Queue exclusive_waiting_;

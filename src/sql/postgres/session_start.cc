@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sql/postgres/auth.h"
+#include "sql/postgres/encryption.h"
 #include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
@@ -13,13 +14,32 @@ namespace {
 
 constexpr std::size_t message_limit = 64 << 10;  // no message is longer before the session is ready
 constexpr std::string_view other_protocol = "the server does not speak PostgreSQL's protocol";
+constexpr std::string_view rejected = "28000";  // by pg_hba.conf, as a rule; trying again does not help
 constexpr std::string_view no_proof = "the server did not prove that it knows the password";
 
 }  // namespace
 
 core::Task<bool> SessionStart::run(std::uint32_t statement_timeout_ms) {
   deadline_ = stream_.reactor().now() + std::chrono::milliseconds(options_.connect_timeout_ms);
+  const SslMode mode = options_.ssl_mode;
+  const bool over_tls = mode != SslMode::disable && mode != SslMode::allow;
+  if (co_await attempt(statement_timeout_ms, over_tls)) co_return true;
+  const bool may_change = mode == SslMode::allow || mode == SslMode::prefer;
+  if (!may_change || !worth_the_other_way_ || stream_.reactor().now() >= deadline_) co_return false;
+
+  const std::string first = std::move(failure_.message);
+  failure_ = {Failure::unavailable, {}, {}, 0};
+  stream_.close();
+  in_.clear();
+  if (co_await attempt(statement_timeout_ms, !over_tls)) co_return true;
+  failure_.message = first + (over_tls ? "; without TLS: " : "; over TLS: ") + failure_.message;
+  co_return false;
+}
+
+core::Task<bool> SessionStart::attempt(std::uint32_t statement_timeout_ms, bool over_tls) {
   if (!co_await connect()) co_return false;
+  over_tls = over_tls && address_.family() != AF_UNIX;
+  if (over_tls && !co_await begin_tls()) co_return false;
 
   const std::string timeout = std::to_string(statement_timeout_ms);
   std::vector<StartupParameter> parameters = {{"user", options_.user},
@@ -79,14 +99,43 @@ core::Task<bool> SessionStart::connect() {
   co_return false;
 }
 
+core::Task<bool> SessionStart::begin_tls() {
+  Encryption tls = co_await encrypt(options_, stream_, tls_, deadline_);
+  switch (tls.outcome) {
+    case Encryption::Outcome::on:
+      co_return true;
+    case Encryption::Outcome::declined:
+      if (options_.ssl_mode == SslMode::prefer) co_return true;
+      co_return fail(
+          "the server does not support TLS" + (options_.ssl_mode == SslMode::allow
+                                                   ? std::string()
+                                                   : ", but sslmode=" + std::string(name_of(options_.ssl_mode))),
+          rejected);
+    case Encryption::Outcome::failed:
+      break;
+  }
+  // Where it has come to a handshake: what goes wrong before that is no question of TLS.
+  worth_the_other_way_ = stream_.tls() != nullptr;
+  co_return fail(tls.why, tls.distrust ? rejected : "");
+}
+
 core::Task<bool> SessionStart::authenticate() {
   using Kind = AuthenticationRequest::Kind;
+  using Channel = ScramClient::Channel;
   std::optional<ScramClient> scram;
   bool server_is_known = false;
+  bool is_bound = false;
+  const bool hidden = stream_.tls() != nullptr && options_.tls->verify() != net::tls::ClientOptions::Verify::none;
   for (;;) {
     Message message;
     if (!co_await read(message)) co_return false;
-    if (message.type == 'E') co_return refused(message);
+    if (message.type == 'E') {
+      (void)refused(message);
+      // One whose password is wrong, or who may not use the database, hears the same the other way.
+      const bool is_other_way = stream_.tls() != nullptr || options_.ssl_mode == SslMode::allow;
+      worth_the_other_way_ = failure_.sqlstate == rejected && is_other_way;
+      co_return false;
+    }
     if (message.type == 'N' || message.type == 'v') {
       in_.consume(message.size);
       continue;
@@ -94,6 +143,11 @@ core::Task<bool> SessionStart::authenticate() {
     const auto request = message.type == 'R' ? parse_authentication(message.payload) : std::nullopt;
     if (!request) co_return fail(other_protocol);
     Buffer reply;
+    // Whoever has begun SCRAM has no business with the password, or with what an md5 would tell of it.
+    if (scram && (request->kind == Kind::cleartext || request->kind == Kind::md5)) co_return fail(other_protocol);
+    if (options_.channel_binding == ChannelBinding::require && !is_bound && request->kind != Kind::sasl) {
+      co_return fail("the server does not tie the log-in to its certificate, but channel_binding=require", rejected);
+    }
     switch (request->kind) {
       case Kind::ok:
         // A server that skips its half of SCRAM has not shown that it knows the password.
@@ -101,21 +155,33 @@ core::Task<bool> SessionStart::authenticate() {
         in_.consume(message.size);
         co_return true;
       case Kind::cleartext:
-        if (!options_.allow_cleartext_password) {
-          co_return fail("the server asks for the password in the clear, which is not allowed", "28000");
+        if (!hidden && !options_.allow_cleartext_password) {
+          co_return fail("the server asks for the password in the clear; it gets it with sslmode=verify-full only",
+                         rejected);
         }
         write_password(reply, options_.password);
         break;
       case Kind::md5:
         write_password(reply, md5_password(options_.user, options_.password, request->data));
         break;
-      case Kind::sasl:
-        if (!request->offers_scram_sha_256 || scram) {
+      case Kind::sasl: {
+        const bool may_bind = stream_.tls() != nullptr && options_.channel_binding != ChannelBinding::disable;
+        const std::string end_point = may_bind ? stream_.tls()->server_end_point() : std::string();
+        is_bound = request->offers_scram_sha_256_plus && !end_point.empty();
+        if (options_.channel_binding == ChannelBinding::require && !is_bound) {
+          co_return fail("the log-in cannot be tied to the server's certificate, but channel_binding=require",
+                         rejected);
+        }
+        if ((!request->offers_scram_sha_256 && !is_bound) || scram) {
           co_return fail("the server offers no SASL mechanism that is supported (SCRAM-SHA-256)");
         }
-        scram.emplace("", options_.password, ScramClient::random_nonce());
-        write_sasl_initial(reply, "SCRAM-SHA-256", scram->first_message());
+        const Channel channel = is_bound             ? Channel::server_end_point
+                                : !end_point.empty() ? Channel::server_cannot
+                                                     : Channel::unbound;
+        scram.emplace("", options_.password, ScramClient::random_nonce(), channel, is_bound ? end_point : "");
+        write_sasl_initial(reply, is_bound ? "SCRAM-SHA-256-PLUS" : "SCRAM-SHA-256", scram->first_message());
         break;
+      }
       case Kind::sasl_continue: {
         const auto answer = scram ? scram->final_message(request->data)
                                   : std::expected<std::string, std::string>(std::unexpected("SCRAM out of order"));
@@ -130,7 +196,7 @@ core::Task<bool> SessionStart::authenticate() {
       case Kind::unsupported:
         co_return fail(
             "the server asks for an authentication that is not supported (code " + std::to_string(request->code) + ")",
-            "28000");
+            rejected);
     }
     in_.consume(message.size);
     if (!reply.empty() && !co_await write(reply)) co_return false;
@@ -140,7 +206,7 @@ core::Task<bool> SessionStart::authenticate() {
 core::Task<bool> SessionStart::write(Buffer& bytes) {
   iovec part{bytes.data(), bytes.size()};
   const auto written = co_await stream_.write({&part, 1}, deadline_ - stream_.reactor().now());
-  if (!written) co_return fail("cannot send to the server: " + written.error().text());
+  if (!written) co_return lost("cannot send to the server", written.error().text());
   co_return true;
 }
 
@@ -157,8 +223,8 @@ core::Task<bool> SessionStart::read(Message& message) {
     }
     const auto got = co_await stream_.read(in_, 4096, deadline_);
     if (!got || *got == 0) {
-      co_return fail("the server did not finish the start of the session: " +
-                     (got ? std::string("it closed the connection") : got.error().text()));
+      co_return lost("the server did not finish the start of the session",
+                     got ? "it closed the connection" : got.error().text());
     }
   }
 }
@@ -167,6 +233,13 @@ bool SessionStart::fail(std::string_view why, std::string_view sqlstate) {
   failure_.message = why;
   failure_.sqlstate = sqlstate;
   return false;
+}
+
+bool SessionStart::lost(std::string_view while_what, const std::string& why) {
+  // With TLS 1.3 a server looks at our certificate when we take the handshake to be over.
+  const Encryption trouble = trouble_of(options_, stream_);
+  if (trouble.distrust) return fail(trouble.why, rejected);
+  return fail(std::string(while_what) + ": " + (trouble.why.empty() ? why : trouble.why));
 }
 
 bool SessionStart::refused(const Message& message) {

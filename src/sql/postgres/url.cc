@@ -1,11 +1,16 @@
 #include "sql/postgres/url.h"
 
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 #include <netdb.h>
 #include <pwd.h>
 #include <unistd.h>
+
+#include "sql/postgres/encryption.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -70,19 +75,60 @@ std::expected<void, std::string> set_host(Url& url, std::string host) {
   return {};
 }
 
-// "prefer" and "allow" permit a connection in the clear, and so do we. What demands TLS must not be served without it.
-std::expected<void, std::string> check_ssl_mode(std::string_view mode) {
-  if (mode == "disable" || mode == "allow" || mode == "prefer") return {};
-  if (mode == "require" || mode == "verify-ca" || mode == "verify-full") {
-    return Failure("sslmode=" + std::string(mode) +
-                   " asks for TLS to PostgreSQL, which is not supported yet; use a unix socket, a private network with "
-                   "sslmode=disable, or a tunnel");
+constexpr std::string_view system_trust = "system";
+
+std::optional<SslMode> parse_ssl_mode(std::string_view text) {
+  using enum SslMode;
+  for (const SslMode mode : {disable, allow, prefer, require, verify_ca, verify_full}) {
+    if (text == name_of(mode)) return mode;
   }
-  return Failure("sslmode must be disable, allow, prefer, require, verify-ca or verify-full");
+  return std::nullopt;
+}
+
+std::expected<void, std::string> set_channel_binding(Url& url, std::string_view text) {
+  if (text == "disable") {
+    url.channel_binding = ChannelBinding::disable;
+  } else if (text == "prefer") {
+    url.channel_binding = ChannelBinding::prefer;
+  } else if (text == "require") {
+    url.channel_binding = ChannelBinding::require;
+  } else {
+    return Failure("channel_binding must be disable, prefer or require");
+  }
+  return {};
+}
+
+// What is asked for must be what happens. libpq passes over some of these, and takes an sslrootcert for a reason to
+// verify the certificate although "prefer" then goes on without TLS.
+std::expected<void, std::string> check_tls(Url& url, std::optional<SslMode> asked) {
+  const bool by_system = url.ssl_root_cert == system_trust;
+  url.ssl_mode = asked.value_or(by_system ? SslMode::verify_full : SslMode::prefer);
+  if (url.host.starts_with('/')) url.ssl_mode = SslMode::disable;
+  const std::string mode = "sslmode=" + std::string(name_of(url.ssl_mode));
+  if (url.channel_binding == ChannelBinding::require && url.ssl_mode == SslMode::disable) {
+    return Failure("channel_binding=require needs TLS, and there is none " +
+                   (url.host.starts_with('/') ? std::string("on a unix socket") : "with " + mode));
+  }
+  if (url.host.starts_with('/')) return {};
+  if (by_system && url.ssl_mode != SslMode::verify_full) {
+    return Failure("sslrootcert=system trusts authorities that sign for everybody, so it needs sslmode=verify-full");
+  }
+  if (!url.ssl_root_cert.empty() && url.ssl_mode < SslMode::require) {
+    return Failure("sslrootcert is of no use with " + mode + (asked ? "" : ", the default") +
+                   ", which does without TLS where the certificate is not trusted; use sslmode=verify-full");
+  }
+  if (url.ssl_root_cert.empty() && url.ssl_mode > SslMode::require) {
+    return Failure(
+        mode + " needs to know whom to trust: sslrootcert=FILE" +
+        (url.ssl_mode == SslMode::verify_full ? ", or sslrootcert=system for the system's authorities" : ""));
+  }
+  if (url.ssl_cert.empty() != url.ssl_key.empty()) return Failure("sslcert and sslkey go together");
+  if (!url.ssl_cert.empty() && url.ssl_mode == SslMode::disable) return Failure("sslcert is of no use with " + mode);
+  return {};
 }
 
 std::expected<void, std::string> set_parameter(Url& url, std::string_view name, std::string value) {
-  if (name == "sslmode") return check_ssl_mode(value);
+  if (name == "channel_binding") return set_channel_binding(url, value);
   if (name == "host") return set_host(url, std::move(value));
   if (name == "port") return set_port(url, value);
   if (name == "user") {
@@ -93,13 +139,20 @@ std::expected<void, std::string> set_parameter(Url& url, std::string_view name, 
     url.database = std::move(value);
   } else if (name == "application_name") {
     url.application_name = std::move(value);
+  } else if (name == "sslrootcert") {
+    url.ssl_root_cert = std::move(value);
+  } else if (name == "sslcert") {
+    url.ssl_cert = std::move(value);
+  } else if (name == "sslkey") {
+    url.ssl_key = std::move(value);
   } else if (name == "connect_timeout") {
     const auto seconds = parse_number(value, 600);
     if (!seconds) return Failure("connect_timeout must be a number of seconds from 0 to 600");
     if (*seconds != 0) url.connect_timeout_ms = *seconds * 1000;
   } else {
     return Failure("unknown parameter \"" + std::string(name) +
-                   "\"; there are sslmode, host, port, user, password, dbname, application_name and connect_timeout");
+                   "\"; there are sslmode, sslrootcert, sslcert, sslkey, channel_binding, host, port, user, password, "
+                   "dbname, application_name and connect_timeout");
   }
   return {};
 }
@@ -170,6 +223,7 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
     if (!database) return Failure(database.error());
     url.database = std::move(*database);
   }
+  std::optional<SslMode> ssl_mode;
   while (!query.empty()) {
     const std::size_t end = query.find('&');
     const std::string_view pair = query.substr(0, end);
@@ -182,12 +236,18 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
     if (!name) return Failure(name.error());
     auto value = decode(pair.substr(equals + 1), "parameter");
     if (!value) return Failure(value.error());
+    if (*name == "sslmode") {
+      ssl_mode = parse_ssl_mode(*value);
+      if (!ssl_mode) return Failure("sslmode must be disable, allow, prefer, require, verify-ca or verify-full");
+      continue;
+    }
     if (auto set = set_parameter(url, *name, std::move(*value)); !set) return Failure(set.error());
   }
   if (url.user.empty()) url.user = user_of_process();
   if (url.user.empty()) return Failure("the URL names no user, and this process has none");
   if (url.database.empty()) url.database = url.user;
   if (url.host.empty()) url.host = default_socket_directory;
+  if (auto checked = check_tls(url, ssl_mode); !checked) return Failure(checked.error());
   return url;
 }
 
@@ -224,13 +284,44 @@ std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
   return addresses;
 }
 
-std::expected<Options, std::string> options_from_url(std::string_view text) {
+namespace {
+
+std::expected<std::shared_ptr<const net::tls::ClientContext>, std::string> context_of(const Url& url,
+                                                                                      std::string_view folder) {
+  using Verify = net::tls::ClientOptions::Verify;
+  const auto from_folder = [folder](const std::string& path) {
+    return path.empty() ? path : (std::filesystem::path(folder) / path).string();  // an absolute one stays as it is
+  };
+  net::tls::ClientOptions options;
+  options.verify = url.ssl_root_cert.empty()              ? Verify::none
+                   : url.ssl_mode == SslMode::verify_full ? Verify::full
+                                                          : Verify::chain;  // also with `require`, as libpq has it
+  if (url.ssl_root_cert != system_trust) options.ca_file = from_folder(url.ssl_root_cert);
+  options.certificate = from_folder(url.ssl_cert);
+  options.key = from_folder(url.ssl_key);
+  options.alpn = {"postgresql"};  // servers before 17 don't look at it
+  return net::tls::ClientContext::make(options);
+}
+
+}  // namespace
+
+std::expected<Options, std::string> options_from_url(std::string_view text, std::string_view folder) {
   auto url = parse_url(text);
   if (!url) return Failure(url.error());
+  std::shared_ptr<const net::tls::ClientContext> tls;
+  if (url->ssl_mode != SslMode::disable) {
+    auto made = context_of(*url, folder);
+    if (!made) return Failure(made.error());
+    tls = std::move(*made);
+  }
   auto addresses = resolve(*url);
   if (!addresses) return Failure(addresses.error());
   Options options;
   options.addresses = std::move(*addresses);
+  options.ssl_mode = url->ssl_mode;
+  options.tls = std::move(tls);
+  options.host = std::move(url->host);
+  options.channel_binding = url->channel_binding;
   options.user = std::move(url->user);
   options.password = std::move(url->password);
   options.database = std::move(url->database);

@@ -22,6 +22,12 @@ struct Url {
   std::string database;  // default: the user's name
   std::string application_name = "sluice";
   std::optional<std::uint32_t> connect_timeout_ms;
+
+  SslMode ssl_mode = SslMode::prefer;  // `disable` for unix sockets, whatever was asked for
+  std::string ssl_root_cert;           // a PEM file, or "system"; empty: none
+  std::string ssl_cert;                // PEM files: our own certificate and its key
+  std::string ssl_key;
+  ChannelBinding channel_binding = ChannelBinding::prefer;
 };
 
 [[nodiscard]] std::expected<Url, std::string> parse_url(std::string_view text);
@@ -29,7 +35,8 @@ struct Url {
 // Where the URL points. Blocks while a name is looked up, hence for the program's start only.
 [[nodiscard]] std::expected<std::vector<core::Address>, std::string> resolve(const Url& url);
 
-// Both, with the defaults of Options for the rest.
-[[nodiscard]] std::expected<Options, std::string> options_from_url(std::string_view text);
+// Both, and the files for TLS; the defaults of Options for the rest. `folder`: where relative paths begin; empty: where
+// the process is.
+[[nodiscard]] std::expected<Options, std::string> options_from_url(std::string_view text, std::string_view folder = {});
 
 }  // namespace sluice::sql::postgres

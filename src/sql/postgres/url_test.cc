@@ -1,8 +1,12 @@
 #include "sql/postgres/url.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <pwd.h>
 #include <unistd.h>
+
+#include "net/tls/test_certificates.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -78,10 +82,24 @@ TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
            "postgres://u%00@h/d",
            "postgres://h1,h2/d",
            "postgres://%40abstract/d",
-           "postgres://h/d?sslmode=require",
            "postgres://h/d?sslmode=verify-full",
            "postgres://h/d?sslmode=verify-ca",
            "postgres://h/d?sslmode=maybe",
+           "postgres://h/d?sslmode=",
+           "postgres://h/d?sslmode=VERIFY-FULL&sslrootcert=x",
+           "postgres://h/d?sslmode=verify_full&sslrootcert=x",
+           "postgres://h/d?sslmode=disable&sslrootcert=x",
+           "postgres://h/d?sslmode=allow&sslrootcert=x",
+           "postgres://h/d?sslmode=prefer&sslrootcert=x",
+           "postgres://h/d?sslmode=verify-ca&sslrootcert=system",
+           "postgres://h/d?sslmode=require&sslrootcert=system",
+           "postgres://h/d?sslmode=require&sslcert=x",
+           "postgres://h/d?sslmode=require&sslkey=x",
+           "postgres://h/d?sslmode=disable&sslcert=x&sslkey=x",
+           "postgres://h/d?sslmode=disable&channel_binding=require",
+           "postgres://u@/d?host=/tmp&channel_binding=require",
+           "postgres://h/d?channel_binding=tls",
+           "postgres://h/d?sslcrl=x",
            "postgres://h/d?sslmod=disable",
            "postgres://h/d?sslrootcert=x",
            "postgres://h/d?connect_timeout=soon",
@@ -94,10 +112,59 @@ TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
   }
   const auto nul = parse_url(std::string_view("postgres://h/d\0x", 16));
   EXPECT_FALSE(nul);
-  const auto tls = parse_url("postgres://u:hidden@h/d?sslmode=require");
+  const auto tls = parse_url("postgres://u:hidden@h/d?sslmode=verify-full");
   ASSERT_FALSE(tls);
-  EXPECT_NE(tls.error().find("TLS"), std::string::npos);
+  EXPECT_NE(tls.error().find("sslrootcert"), std::string::npos);
   EXPECT_EQ(tls.error().find("hidden"), std::string::npos);
+}
+
+TEST(UrlTest, TlsIsAskedForAsLibpqHasIt) {
+  EXPECT_EQ(must_parse("postgres://h/d").ssl_mode, SslMode::prefer);
+  EXPECT_EQ(must_parse("postgres://h/d?sslmode=disable").ssl_mode, SslMode::disable);
+  EXPECT_EQ(must_parse("postgres://h/d?sslmode=allow").ssl_mode, SslMode::allow);
+  EXPECT_EQ(must_parse("postgres://h/d?sslmode=prefer").ssl_mode, SslMode::prefer);
+  EXPECT_EQ(must_parse("postgres://h/d?sslmode=require").ssl_mode, SslMode::require);
+  EXPECT_EQ(must_parse("postgres://h/d?sslmode=verify-ca&sslrootcert=a").ssl_mode, SslMode::verify_ca);
+  EXPECT_EQ(must_parse("postgres://h/d?sslrootcert=a&sslmode=verify-full").ssl_mode, SslMode::verify_full);
+  EXPECT_EQ(must_parse("postgres://h/d?sslrootcert=system").ssl_mode, SslMode::verify_full);
+  const Url url =
+      must_parse("postgres://h/d?sslmode=require&sslrootcert=a%20b&sslcert=c&sslkey=/k&channel_binding=require");
+  EXPECT_EQ(url.ssl_root_cert, "a b");
+  EXPECT_EQ(url.ssl_cert, "c");
+  EXPECT_EQ(url.ssl_key, "/k");
+  EXPECT_EQ(url.channel_binding, ChannelBinding::require);
+  EXPECT_EQ(must_parse("postgres://h/d?channel_binding=disable").channel_binding, ChannelBinding::disable);
+  EXPECT_EQ(must_parse("postgres://h/d?channel_binding=prefer").channel_binding, ChannelBinding::prefer);
+  for (const std::string_view mode : {"disable", "prefer", "require", "verify-full"}) {
+    const Url unix = must_parse("postgres://u@/d?host=/tmp&sslmode=" + std::string(mode));
+    EXPECT_EQ(unix.ssl_mode, SslMode::disable) << "a unix socket never uses TLS";
+  }
+}
+
+TEST(UrlTest, TheFilesForTlsAreReadFromTheFolder) {
+  const net::tls::testing::Authority authority;
+  const std::string folder = std::filesystem::path(authority.file()).parent_path();
+  (void)authority.issue("client");
+  const auto made = [&](const std::string& parameters) {
+    return options_from_url("postgres://u@127.0.0.1/d?" + parameters, folder);
+  };
+  const auto full = made("sslmode=verify-full&sslrootcert=ca.pem&sslcert=client.pem&sslkey=client.key");
+  ASSERT_TRUE(full) << full.error();
+  EXPECT_EQ(full->ssl_mode, SslMode::verify_full);
+  EXPECT_EQ(full->host, "127.0.0.1");
+  using Verify = net::tls::ClientOptions::Verify;
+  EXPECT_EQ(full->tls->verify(), Verify::full);
+  EXPECT_EQ(made("sslmode=verify-ca&sslrootcert=" + authority.file())->tls->verify(), Verify::chain);
+  EXPECT_EQ(made("sslmode=require&sslrootcert=ca.pem")->tls->verify(), Verify::chain) << "as libpq has it";
+  EXPECT_EQ(made("sslmode=require")->tls->verify(), Verify::none);
+  EXPECT_EQ(made("sslrootcert=system")->tls->verify(), Verify::full);
+  EXPECT_EQ(made("sslmode=disable")->tls, nullptr);
+  EXPECT_FALSE(made("sslmode=verify-full&sslrootcert=gone.pem"));
+  EXPECT_FALSE(made("sslmode=verify-full&sslrootcert=client.key"));
+  EXPECT_FALSE(made("sslmode=require&sslcert=client.pem&sslkey=ca.pem"));
+  const auto elsewhere = options_from_url("postgres://u@127.0.0.1/d?sslmode=verify-ca&sslrootcert=ca.pem");
+  ASSERT_FALSE(elsewhere);
+  EXPECT_EQ(elsewhere.error(), "ca.pem cannot be read: No such file or directory");
 }
 
 TEST(UrlTest, ResolvesAddressesNamesAndDirectories) {

@@ -1,0 +1,206 @@
+"""A page in headless Chromium: files, data, refusals and WebSocket, over TLS with HTTP/2 and HTTP/1.1, and without TLS."""
+import base64
+import hashlib
+import json
+import struct
+import wave
+import zlib
+
+import pytest
+
+from browser import Chromium
+from certificates import openssl, tls_table
+
+HTML = """<!doctype html><html><head><meta charset="utf-8"><title>Sluice</title><link rel="icon" href="dot.png">
+<link rel="stylesheet" href="style.css"><script src="page.js" defer></script></head>
+<body><h1>Grüße</h1><img id="dot" src="dot.png"><audio id="sound" preload="metadata" src="sound.wav"></audio></body></html>"""
+CSS = "h1 { color: rgb(1, 2, 3); }"
+SCRIPT = r"""
+const happened = (target, name) => new Promise((done, failed) => {
+  target.addEventListener(name, done, {once: true});
+  target.addEventListener("error", event => failed(Error(name + " did not happen: " + (target.error?.message ?? event.type))),
+                          {once: true});
+});
+
+// What the page itself has loaded.
+async function looks() {
+  const sound = document.getElementById("sound");
+  if (sound.readyState < 1) await happened(sound, "loadedmetadata");
+  const seeked = happened(sound, "seeked");
+  sound.currentTime = 50;
+  await seeked;
+  return {color: getComputedStyle(document.querySelector("h1")).color, width: document.getElementById("dot").naturalWidth,
+          seconds: sound.duration, at: sound.currentTime};
+}
+
+async function range(path, from, to) {
+  const answer = await fetch(path, {headers: {Range: `bytes=${from}-${to}`}});
+  return {status: answer.status, range: answer.headers.get("content-range"), text: await answer.text()};
+}
+
+// Rows, counted as they come.
+async function rows(path) {
+  const answer = await fetch(path, {headers: {Accept: "application/x-ndjson"}});
+  const decoder = new TextDecoder();
+  let pieces = 0, count = 0, sum = 0, rest = "";
+  for (const reader = answer.body.getReader();;) {
+    const {done, value} = await reader.read();
+    if (done) break;
+    ++pieces;
+    const lines = (rest + decoder.decode(value, {stream: true})).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      ++count;
+      sum += JSON.parse(line).n;
+    }
+  }
+  return {status: answer.status, type: answer.headers.get("content-type"), coding: answer.headers.get("content-encoding"),
+          several: pieces > 1, count, sum, rest};
+}
+
+async function leave(path) {
+  const controller = new AbortController();
+  const answer = await fetch(path, {signal: controller.signal});
+  const first = await answer.body.getReader().read();
+  controller.abort();
+  return {status: answer.status, came: first.value.length > 0};
+}
+
+async function refusal(path, method) {
+  const answer = await fetch(path, {method});
+  return {status: answer.status, allow: answer.headers.get("allow"), type: answer.headers.get("content-type")};
+}
+
+async function talk(path, protocols) {
+  const socket = new WebSocket(location.origin.replace(/^http/, "ws") + path, protocols);
+  socket.binaryType = "arraybuffer";
+  const long = "Grüße, 世界 ".repeat(20000), bytes = new Uint8Array(100000).map((_, i) => i * i);
+  const got = [];
+  const whole = new Promise(done => socket.onmessage = event => got.push(event.data) == 12 && done());
+  await happened(socket, "open");
+  socket.send(long);
+  socket.send(bytes);
+  for (let i = 0; i < 10; ++i) socket.send("message " + i);
+  await whole;
+  const same = got[0] === long && new Uint8Array(got[1]).every((byte, i) => byte === bytes[i]) &&
+               got.slice(2).every((text, i) => text === "message " + i);
+  const closed = new Promise(done => socket.onclose = done);
+  socket.close(3000, "enough");
+  const {code, wasClean} = await closed;
+  return {same, protocol: socket.protocol, extensions: socket.extensions.split(";")[0], code, wasClean};
+}
+
+const fails = path => new Promise(done => {
+  const socket = new WebSocket(location.origin.replace(/^http/, "ws") + path);
+  socket.onopen = () => done("open");
+  socket.onclose = event => done(event.code);
+});
+
+// The protocol of everything that was loaded.
+const protocols = () => performance.getEntries().filter(entry => entry.nextHopProtocol !== undefined)
+    .map(entry => [new URL(entry.name).pathname, entry.nextHopProtocol]);
+"""
+
+
+def png(width, height):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress((b"\0" + bytes(width)) * height)) + chunk(b"IEND", b""))
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory, localhost):
+    key = openssl("pkey", "-in", localhost[1], "-pubout", "-outform", "DER").stdout
+    browser = Chromium(tmp_path_factory.mktemp("chromium"), [base64.b64encode(hashlib.sha256(key).digest()).decode()])
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def config(site, small_sqlite):
+    (site / "index.html").write_text(HTML)
+    (site / "style.css").write_text(CSS)
+    (site / "page.js").write_text(SCRIPT)
+    (site / "dot.png").write_bytes(png(7, 5))
+    with wave.open(str(site / "sound.wav"), "wb") as sound:  # a minute of silence, 1.9 MB
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(16000)
+        sound.writeframes(bytes(2 * 16000 * 60))
+    return f'''
+[compression]
+codings = ["zstd", "br", "gzip"]
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/many"
+get = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 50000) SELECT n FROM c"
+[[endpoint]]
+path = "/endless"
+get = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+[[websocket]]
+path = "/echo"
+handler = "echo"
+protocols = ["chat"]
+compression = "connection"
+[[websocket]]
+path = "/others"
+handler = "echo"
+origins = ["https://example.org"]
+[[files]]
+path = "/"
+root = "{site}"
+'''
+
+
+def sample(server, name):
+    return int(server.admin("/metrics")[1].split(f"\n{name} ")[1].split()[0])
+
+
+def log_entries(server):
+    return [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("scheme, protocol", (("https", "h2"), ("https", "http/1.1"), ("http", "http/1.1")))
+def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
+    secure, http2 = scheme == "https", protocol == "h2"
+    server = sluice(config, server=f'access_log = "stdout"\nhttp2 = {str(http2).lower()}\n' +
+                    (tls_table(localhost) if secure else ""))
+    page = chromium.open(f"{scheme}://localhost:{server.port}/")
+
+    assert page.run("document.querySelector('h1').textContent") == "Grüße"
+    assert page.run("looks()") == {"color": "rgb(1, 2, 3)", "width": 7, "seconds": 60, "at": 50}
+    assert page.run("range('hello.txt', 7, 11)") == {"status": 206, "range": "bytes 7-11/14", "text": "world"}
+    rows = page.run("rows('/many')")
+    assert (rows["status"], rows["type"].split(";")[0], rows["coding"]) == (200, "application/x-ndjson", "zstd")
+    assert (rows["count"], rows["sum"], rows["rest"], rows["several"]) == (50_000, 1_250_025_000, "", True)
+    assert page.run("leave('/endless')") == {"status": 200, "came": True}
+    assert page.run("refusal('/many', 'POST')") == {"status": 405, "allow": "GET, HEAD, OPTIONS",
+                                                    "type": "application/problem+json"}
+    assert page.run("refusal('/hello.txt', 'DELETE')")["status"] == 405
+    assert page.run("refusal('/none', 'GET')")["status"] == 404
+    assert page.run("refusal('/echo', 'GET')")["status"] == (405 if http2 else 426)
+    connections = sample(server, "sluice_connections_total")
+    assert page.run("talk('/echo', ['soap', 'chat'])") == {
+        "same": True, "protocol": "chat", "extensions": "permessage-deflate", "code": 3000, "wasClean": True}
+    assert page.run("fails('/others')") == 1006
+    # Two at once, and requests beside them.
+    both = page.run("Promise.all([talk('/echo'), talk('/echo'), rows('/many')])")
+    assert [each.get("same", each.get("count")) for each in both] == [True, True, 50_000]
+
+    # Over HTTP/2 they are streams of the page's connection.
+    more = sample(server, "sluice_connections_total") - connections
+    assert more == 0 if http2 else more >= 3, more
+
+    used = page.run("protocols()")
+    assert {"/", "/style.css", "/page.js", "/dot.png", "/hello.txt", "/many"} <= {path for path, _ in used}
+    assert {each for _, each in used if each} == {protocol}, used
+    page.close()
+
+    log = log_entries(server)
+    talks = [(entry["method"], entry["status"]) for entry in log if entry["target"] in ("/echo", "/others")]
+    opened, refused = (("CONNECT", 200), ("CONNECT", 403)) if http2 else (("GET", 101), ("GET", 403))
+    assert talks.count(opened) == 3 and talks.count(refused) == 1, talks
+    assert any(entry["target"] == "/sound.wav" and entry["status"] == 206 for entry in log)
+    assert sample(server, "sluice_websockets_total") == 3 and sample(server, "sluice_websockets_lost_total") == 0
