@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <sys/uio.h>
 
@@ -98,8 +99,9 @@ class Stream {
   [[nodiscard]] Read read(Buffer& into, std::size_t most, Instant deadline);
   // Writes all of `parts`, whose array is used up. `progress` bounds each wait for the peer to take more.
   [[nodiscard]] Write write(std::span<iovec> parts, Duration progress);
-  // Writes bytes of an open file; `Errc::closed` where the file has become shorter.
-  [[nodiscard]] SendFile send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress);
+  // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
+  [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
+                                   Duration progress);
   // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
   [[nodiscard]] End end(Duration progress);
   // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
@@ -304,9 +306,10 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
 
 class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
  public:
-  SendFile(Stream& stream, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
+  SendFile(Stream& stream, std::string_view head, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
         stream_(stream),
+        head_(head),
         file_(file),
         offset_(offset),
         size_(size),
@@ -319,6 +322,7 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
 
  private:
   Stream& stream_;
+  std::string_view head_;
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;
@@ -348,8 +352,9 @@ inline Stream::Read Stream::read(Buffer& into, std::size_t most, Instant deadlin
   return {*this, into, most, deadline};
 }
 inline Stream::Write Stream::write(std::span<iovec> parts, Duration progress) { return {*this, parts, progress}; }
-inline Stream::SendFile Stream::send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress) {
-  return {*this, file, offset, size, progress};
+inline Stream::SendFile Stream::send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
+                                          Duration progress) {
+  return {*this, head, file, offset, size, progress};
 }
 inline Stream::End Stream::end(Duration progress) { return {*this, progress}; }
 inline Stream::Wait Stream::readable(Instant deadline) { return {*this, Wait::Direction::read, deadline}; }

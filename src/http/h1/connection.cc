@@ -481,10 +481,9 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   }
   Result<void> written;
   if (const auto* file = std::get_if<FileRange>(&response.body)) {
-    written = co_await flush();
-    if (written) {
-      written = co_await stream_.send_file(file->fd, file->offset, file->size, server_.options_.write_timeout);
-    }
+    const std::string_view head = work_->output.view();
+    written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options_.write_timeout);
+    work_->output.clear();
   } else {
     const auto* shared = std::get_if<SharedBytes>(&response.body);
     const std::string_view bytes = shared != nullptr ? shared->bytes : std::get<Buffer>(response.body).view();
