@@ -117,14 +117,14 @@ def _tasks(pid):
         return []
 
 
-def sluice(config, where, cores=0, core=None):
-    """Sluice with the configuration, which follows [server] and [admin]."""
+def sluice(config, where, cores=0, core=None, port=None, server=None):
+    """Sluice with the configuration, which follows [server] and [admin]. `server`: what [server] says of addresses and times."""
     if not os.access(SLUICE, os.X_OK):
         raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
-    port = free_port()
+    port = port or free_port()
     file = where / f"sluice-{port}.toml"
-    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\ncores = {cores}\n'
-                    f'[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
+    server = server or f'listen = ["127.0.0.1:{port}"]\n'
+    file.write_text(f'[server]\n{server}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
     return Program("sluice", [SLUICE, "serve", file], port, core)
 
 

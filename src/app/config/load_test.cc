@@ -600,7 +600,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
       "    | ^\n"
       "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
       "body_timeout, idle_timeout, "
-      "write_timeout, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
+      "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
 }
 
 class Files : public testing::Test {
