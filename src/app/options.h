@@ -45,6 +45,7 @@ struct ServerOptions {
   Duration body_timeout = 10s;
   Duration idle_timeout = 60s;
   Duration write_timeout = 30s;
+  ByteSize slowest_client = 240_B;
   Located<std::uint32_t> connections = {16384};
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
@@ -76,13 +77,17 @@ struct ServerOptions {
     v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
-    v.field("body_timeout", &ServerOptions::body_timeout, "How long a request's body may stand still: 408 after it.",
-            {.min = 1ms, .max = 1h});
+    v.field("body_timeout", &ServerOptions::body_timeout,
+            "How long a request's body may stand still, or be too slow: 408 after it.", {.min = 1ms, .max = 1h});
     v.field("idle_timeout", &ServerOptions::idle_timeout,
             "How long a connection is kept without a request before it is closed.", {.min = 1ms, .max = 24h});
     v.field("write_timeout", &ServerOptions::write_timeout,
-            "How long a client may take nothing of its answer before the connection is closed.",
+            "How long a client may take nothing of its answer, or take it too slowly, before the connection is closed.",
             {.min = 1ms, .max = 24h});
+    v.field("slowest_client", &ServerOptions::slowest_client,
+            "What a client must send of a body, and take of an answer, each second on average of `body_timeout` and "
+            "`write_timeout`; counted is the time in which it is waited for. `0`: one byte in all of that time.",
+            {.max = 1_GiB});
     v.field("connections", &ServerOptions::connections, "Connections of each core: 503 and closed beyond it.",
             {.min = 1, .max = 10'000'000});
     v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});

@@ -37,6 +37,7 @@ http::ServerOptions server_options(const ServerOptions& options) {
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
+          .slowest_client = static_cast<std::uint32_t>(options.slowest_client),
           .connections = options.connections.value,
           .server_name = options.server_header,
           .fields = configured_fields(options),

@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <system_error>
+
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -8,11 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <ctime>
-#include <system_error>
 
 #include "base/assert.h"
 #include "core/reactor.h"
@@ -188,6 +188,7 @@ class EpollReactor final : public Reactor {
       return {.error = errno};
     }
     if (static_cast<std::size_t>(sent) < wanted) handle.may_write = false;
+    handle.sent += static_cast<std::uint64_t>(sent);
     return {.bytes = static_cast<std::size_t>(sent)};
   }
 
@@ -198,6 +199,7 @@ class EpollReactor final : public Reactor {
       if (errno == EAGAIN) handle.may_write = false;
       return {.error = errno};
     }
+    handle.sent += static_cast<std::uint64_t>(sent);
     return {.bytes = static_cast<std::size_t>(sent)};
   }
 

@@ -1,6 +1,14 @@
 #include "core/reactor.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 namespace sluice::core {
+
+std::size_t Reactor::unsent(const Handle& handle) const noexcept {
+  int bytes = 0;
+  return ::ioctl(handle.fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
 
 TurnHook::~TurnHook() {
   if (previous_ == nullptr) return;

@@ -45,6 +45,7 @@ struct Handle {
   Waiter* reader = nullptr;
   Waiter* writer = nullptr;
   void* backend = nullptr;  // the reactor's own
+  std::uint64_t sent = 0;   // bytes that send and send_file have taken; only its growth says something
 
   Handle() = default;
   Handle(const Handle&) = delete;
@@ -101,6 +102,10 @@ class Reactor {
   [[nodiscard]] virtual Io recv(Handle& handle, char* into, std::size_t size) = 0;
   [[nodiscard]] virtual Io send(Handle& handle, std::span<const iovec> parts) = 0;
   [[nodiscard]] virtual Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) = 0;
+
+  // Bytes that were sent and that the peer has not acknowledged (TCP) or read (unix socket) yet: with `sent` they tell
+  // how fast it takes them, however large the socket's buffer is.
+  [[nodiscard]] virtual std::size_t unsent(const Handle& handle) const noexcept;
 
   // One turn: runs the hooks that are pending; waits until something is ready, `until`, or wake(); dispatches; fires
   // timers; runs the turn's hooks.

@@ -390,6 +390,7 @@ Io SimulatedReactor::send(Handle& handle, std::span<const iovec> parts) {
     if (taken.size() == bytes) break;
   }
   transmit(socket, std::move(taken));
+  handle.sent += bytes;
   return {.bytes = bytes};
 }
 
@@ -408,8 +409,11 @@ Io SimulatedReactor::send_file(Handle& handle, int file, std::uint64_t offset, s
   if (got < 0) return {.error = errno};
   taken.resize(static_cast<std::size_t>(got));
   if (got > 0) transmit(socket, std::move(taken));
+  handle.sent += static_cast<std::uint64_t>(got);
   return {.bytes = static_cast<std::size_t>(got)};
 }
+
+std::size_t SimulatedReactor::unsent(const Handle& handle) const noexcept { return socket_of(handle).outstanding; }
 
 // ---- The wire ----
 

@@ -75,6 +75,8 @@ class SimulatedReactor final : public Reactor {
   Io send(Handle& handle, std::span<const iovec> parts) override;
   Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) override;
 
+  std::size_t unsent(const Handle& handle) const noexcept override;
+
   void turn(Instant until) override;
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
 

@@ -134,6 +134,12 @@ struct Router::Node {
 
 namespace {
 
+// Whether any resource could take it. No handler has a place for the others, wherever they go (RFC 9110, 9.1).
+bool is_known(Method method) {
+  return static_cast<std::size_t>(method) < std::tuple_size_v<decltype(Router::Route::handlers)>;
+}
+Response unknown_method() { return problem(501, "The server does not know this method."); }
+
 // The same part of the path, where slashes that came encoded are slashes.
 std::string_view in_path(std::string_view part, const Request& request) {
   return {request.path.data() + (part.data() - request.segments.data()), part.size()};
@@ -232,7 +238,7 @@ core::Async<Response> Router::handle(Request& request) {
   }
   const std::string_view rest = request.segments.substr(1);
   const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
-  if (found == nullptr) return problem(404, "No resource has this path.");
+  if (found == nullptr) return is_known(request.method) ? problem(404, "No resource has this path.") : unknown_method();
   request.route = found->id;
 
   const Method method = request.method == Method::head ? Method::get : request.method;
@@ -249,6 +255,7 @@ core::Async<Response> Router::handle(Request& request) {
     response.fields.add("Allow", allow);
     return response;
   }
+  if (!is_known(method)) return unknown_method();
   Response response = problem(405, "The resource does not take this method.");
   response.fields.add("Allow", allow);
   return response;

@@ -134,7 +134,10 @@ TEST_F(RouterTest, AnotherMethodIs405WithAllow) {
   const Response refused = ask("/x", Method::post);
   EXPECT_EQ(refused.status, 405);
   EXPECT_EQ(refused.fields.get("allow"), "GET, HEAD, DELETE, OPTIONS");
-  EXPECT_EQ(ask("/x", Method::other).status, 405);
+  for (const char* path : {"/x", "/y"}) {
+    EXPECT_EQ(ask(path, Method::other).status, 501);
+    EXPECT_EQ(ask(path, Method::trace).status, 501);
+  }
   const Response options = ask("/x", Method::options);
   EXPECT_EQ(options.status, 204);
   EXPECT_EQ(options.fields.get("allow"), "GET, HEAD, DELETE, OPTIONS");

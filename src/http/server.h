@@ -49,9 +49,12 @@ struct ServerOptions {
   std::size_t field_limit = 128;           // fields of a request: 431
   std::uint64_t body_limit = 1024 * 1024;  // bytes: 413
   Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;             // between two pieces of a body: 408
+  Duration body_timeout = 10s;             // without enough of a body coming: 408
   Duration idle_timeout = 60s;             // between two requests: closed
-  Duration write_timeout = 30s;            // without the client taking a byte: closed
+  Duration write_timeout = 30s;            // without the client taking enough: closed
+  // Bytes a second that a client must send of a body, and take of an answer, on average of body_timeout and
+  // write_timeout while it is waited for; 0: any.
+  std::uint32_t slowest_client = 240;
   Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;         // beyond it: 503 and closed
   std::string server_name = "sluice";      // the Server field; empty: none

@@ -136,6 +136,8 @@ DecodedPath decode_path(std::string_view raw, char* out) {
       } else {
         out[size++] = byte;
       }
+    } else if (h1::is_refused_in_path(raw[i])) {
+      return {DecodedPath::Fault::bad_character};
     } else {
       out[size++] = raw[i];
     }

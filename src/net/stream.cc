@@ -24,6 +24,23 @@ void Deadline::fired(core::Timer& timer) noexcept {
   client->expired_(*client);
 }
 
+bool Pace::is_too_slow(const core::Reactor& reactor, const core::Handle& handle, std::uint32_t bytes_per_s) noexcept {
+  const std::uint64_t taken = handle.sent - reactor.unsent(handle);
+  const auto least = static_cast<std::uint64_t>(bytes_per_s * std::chrono::duration<double>(progress_).count());
+  const bool too_slow = looked_ && taken - taken_ < std::max<std::uint64_t>(least, 1);
+  taken_ = taken;
+  looked_ = true;
+  end_ = reactor.now() + progress_;
+  return too_slow;
+}
+
+bool Stream::gives_up(Pace& pace, Result<void>& result) noexcept {
+  if (!pace.is_too_slow(reactor_, handle_, slowest_)) return false;
+  reactor_.reset_on_close(handle_);
+  result = fail(Errc::timed_out);
+  return true;
+}
+
 bool Stream::Read::attempt() noexcept {
   if (stream_.tls_) [[unlikely]]
     return attempt_tls(*stream_.tls_);

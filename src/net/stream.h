@@ -48,6 +48,28 @@ class Deadline : core::Timer {
   Client* client_ = nullptr;
 };
 
+// How fast a peer takes what is written to it while a write waits. In every `progress` it must take so many bytes, or
+// one: counted are those that have left the socket's buffer, because a buffer of megabytes is quiet for long before it
+// has room again for the next write. A first, short look is for reference; most waits are over before.
+class Pace {
+ public:
+  explicit Pace(Duration progress) : progress_(progress) {}
+
+  [[nodiscard]] Instant until(Instant now) noexcept {
+    if (end_ == Instant{}) end_ = now + progress_ / 8;
+    return end_;
+  }
+  // At that time: whether the peer has taken too little.
+  [[nodiscard]] bool is_too_slow(const core::Reactor& reactor, const core::Handle& handle,
+                                 std::uint32_t bytes_per_s) noexcept;
+
+ private:
+  Duration progress_;
+  Instant end_{};
+  std::uint64_t taken_ = 0;  // until the look before
+  bool looked_ = false;
+};
+
 // A connected socket of one core: bytes in, bytes out. Its operations are awaited, tried before they wait, bounded by a
 // deadline, and cancelled by destroying the coroutine that awaits them. At most one read and one write wait at a time.
 // It must not move while it is open.
@@ -95,7 +117,10 @@ class Stream {
   // Reads once, up to `most` bytes, behind what `into` holds. Gives the count; 0: the peer has ended its stream. The
   // buffer gets its memory only when there is something to read, so that waiting costs none.
   [[nodiscard]] Read read(Buffer& into, std::size_t most, Instant deadline);
-  // Writes all of `parts`, whose array is used up. `progress` bounds each wait for the peer to take more.
+  // What a peer must take on average while a write waits, in bytes a second; 0: a byte in each `progress` of a write.
+  // Who takes less is cut with Errc::timed_out, and close() drops what he has not taken.
+  void set_slowest(std::uint32_t bytes_per_s) { slowest_ = bytes_per_s; }
+  // Writes all of `parts`, whose array is used up. `progress` is the time in which the peer must take some of it.
   [[nodiscard]] Write write(std::span<iovec> parts, Duration progress);
   // Writes bytes of an open file; `Errc::closed` where the file has become shorter.
   [[nodiscard]] SendFile send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress);
@@ -122,6 +147,8 @@ class Stream {
 
  private:
   core::Task<Result<void>> shake_hands(Instant deadline);
+  // For a write that has waited: whether it is over, and then with which result.
+  [[nodiscard]] bool gives_up(Pace& pace, Result<void>& result) noexcept;
 
   core::Reactor& reactor_;
   core::Handle handle_;
@@ -129,10 +156,12 @@ class Stream {
   Wait* handshake_ = nullptr;  // while one waits for the peer
   Deadline read_deadline_;
   Deadline write_deadline_;
+  std::uint32_t slowest_ = 0;
 };
 
 // One operation that is tried, waits where it would block, and is tried again inside the reactor's dispatch, so that
-// the coroutine resumes only with a result. `Self` says in attempt() what is tried: true when there is a result.
+// the coroutine resumes only with a result. `Self` says in attempt() what is tried: true when there is a result;
+// and in time_out(), when the time of until() has come, whether it gives up.
 template <class Self>
 class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
  public:
@@ -165,8 +194,8 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
   }
   static void expired(Deadline::Client& client) noexcept {
     auto& self = static_cast<Operation&>(client);
-    static_cast<Self&>(self).time_out();
-    self.finish();
+    if (static_cast<Self&>(self).time_out()) return self.finish();
+    self.deadline_.start(self, static_cast<Self&>(self).until());
   }
   void unlink() noexcept {
     if (!linked_) return;
@@ -193,7 +222,10 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
         until_(until) {}
 
   bool attempt() const noexcept { return direction_ == Direction::read ? stream_.may_read() : handle_.may_write; }
-  void time_out() noexcept { result_ = fail(Errc::timed_out); }
+  bool time_out() noexcept {
+    result_ = fail(Errc::timed_out);
+    return true;
+  }
   [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<void> await_resume() const noexcept { return result_; }
   // Ends the wait with Errc::closed, if it is on; resumes the waiting coroutine.
@@ -220,7 +252,10 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
         until_(until) {}
 
   bool attempt() noexcept;
-  void time_out() noexcept { result_ = fail(Errc::timed_out); }
+  bool time_out() noexcept {
+    result_ = fail(Errc::timed_out);
+    return true;
+  }
   [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<std::size_t> await_resume() const noexcept { return result_; }
 
@@ -240,17 +275,17 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
         stream_(stream),
         parts_(parts),
-        progress_(progress) {}
+        pace_(progress) {}
 
   bool attempt() noexcept;
-  void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
+  bool time_out() noexcept { return stream_.gives_up(pace_, result_); }
+  [[nodiscard]] Instant until() noexcept { return pace_.until(stream_.reactor_.now()); }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
   Stream& stream_;
   std::span<iovec> parts_;
-  Duration progress_;
+  Pace pace_;
   Result<void> result_;
 };
 
@@ -262,11 +297,11 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
         file_(file),
         offset_(offset),
         size_(size),
-        progress_(progress) {}
+        pace_(progress) {}
 
   bool attempt() noexcept;
-  void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
+  bool time_out() noexcept { return stream_.gives_up(pace_, result_); }
+  [[nodiscard]] Instant until() noexcept { return pace_.until(stream_.reactor_.now()); }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
@@ -274,25 +309,23 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;
-  Duration progress_;
+  Pace pace_;
   Result<void> result_;
 };
 
 class [[nodiscard]] Stream::End : public Operation<Stream::End> {
  public:
   End(Stream& stream, Duration progress)
-      : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
-        stream_(stream),
-        progress_(progress) {}
+      : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_), stream_(stream), pace_(progress) {}
 
   bool attempt() noexcept;
-  void time_out() noexcept { result_ = fail(Errc::timed_out); }
-  [[nodiscard]] Instant until() const noexcept { return stream_.reactor_.now() + progress_; }
+  bool time_out() noexcept { return stream_.gives_up(pace_, result_); }
+  [[nodiscard]] Instant until() noexcept { return pace_.until(stream_.reactor_.now()); }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
   Stream& stream_;
-  Duration progress_;
+  Pace pace_;
   Result<void> result_;
 };
 

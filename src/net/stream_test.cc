@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/simulated_reactor.h"
+#include "core/sleep.h"
 
 namespace sluice::net {
 namespace {
@@ -43,7 +44,7 @@ class StreamTest : public testing::TestWithParam<BackEnd> {
   struct Listening : Operation<Listening> {
     Listening(core::Handle& handle, Deadline& forever) : Operation(handle, handle.reader, forever) {}
     bool attempt() noexcept { return handle_.may_read; }
-    void time_out() noexcept {}
+    bool time_out() noexcept { return true; }
     Instant until() const noexcept { return never; }
     void await_resume() noexcept {}
   };
@@ -124,6 +125,74 @@ TEST_P(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
     EXPECT_EQ(co_await client.write({&part, 1}, 30ms), Result<void>(fail(Errc::timed_out)));
     finished = true;
   }(*this, bytes, done));
+  run_until(done);
+}
+
+// Takes `most` bytes each `pause`, until it has all or is cut.
+Task<void> sip(Stream& stream, std::size_t most, Duration pause, std::size_t all, std::size_t& taken) {
+  Buffer buffer;
+  (void)buffer.reserve(most);
+  while (taken < all) {
+    co_await core::Sleep(stream.reactor(), stream.reactor().now() + pause);
+    auto got = co_await stream.read(buffer, most, never);
+    if (!got || *got == 0) co_return;
+    taken += *got;
+    buffer.clear();
+  }
+}
+
+// In `progress` it takes less than what the socket's buffer asks for before it has room again, and is no slower than it
+// may be.
+TEST_P(StreamTest, WhoTakesEnoughIsNotCut) {
+  bool done = false;
+  Stream slow(*reactor);
+  std::size_t taken = 0;
+  tasks.spawn([](StreamTest& test, Stream& server, std::size_t& count) -> Task<void> {
+    co_await test.accept_one(server);
+    co_await sip(server, 60'000, 5ms, 8'000'000, count);
+  }(*this, slow, taken));
+  const std::string bytes(8'000'000, 'x');
+  tasks.spawn([](StreamTest& test, const std::string& data, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    client.set_slowest(1000);
+    iovec part{const_cast<char*>(data.data()), data.size()};
+    EXPECT_TRUE(co_await client.write({&part, 1}, 200ms));
+    finished = true;
+  }(*this, bytes, done));
+  run_until(done);
+  tasks.cancel();
+}
+
+TEST_P(StreamTest, WhoTakesTooLittleIsCutAndLosesTheRest) {
+  bool cut = false;
+  bool done = false;
+  std::size_t taken = 0;
+  const std::string bytes(64'000'000, 'x');
+  tasks.spawn([](StreamTest& test, const bool& was_cut, std::size_t& count, bool& finished) -> Task<void> {
+    Stream server(*test.reactor);
+    co_await test.accept_one(server);
+    while (!was_cut) co_await sip(server, 100, 10ms, count + 1, count);
+    Buffer rest;
+    (void)rest.reserve(1'000'000);
+    for (;;) {
+      const auto got = co_await server.read(rest, 1'000'000, never);
+      EXPECT_NE(got, Result<std::size_t>(0));  // no end that could be taken for one
+      if (!got || *got == 0) break;
+      count += *got;
+      rest.clear();
+    }
+    finished = true;
+  }(*this, cut, taken, done));
+  tasks.spawn([](StreamTest& test, const std::string& data, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    client.set_slowest(1'000'000'000);
+    iovec part{const_cast<char*>(data.data()), data.size()};
+    EXPECT_EQ(co_await client.write({&part, 1}, 50ms), Result<void>(fail(Errc::timed_out)));
+    finished = true;
+  }(*this, bytes, cut));
+  run_until(cut);
   run_until(done);
 }
 

@@ -56,6 +56,7 @@ header_timeout = "1s"
 body_timeout = "2s"
 idle_timeout = "3s"
 write_timeout = "4s"
+slowest_client = "1KiB"
 connections = 5
 grace = "0"
 access_log = "stdout"
@@ -99,6 +100,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.body_timeout, 2s);
   EXPECT_EQ(options.server.idle_timeout, 3s);
   EXPECT_EQ(options.server.write_timeout, 4s);
+  EXPECT_EQ(options.server.slowest_client, 1_KiB);
   EXPECT_EQ(options.server.connections.value, 5u);
   EXPECT_EQ(options.server.grace, 0s);
   EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);

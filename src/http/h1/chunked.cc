@@ -35,12 +35,25 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
         } else if (*p == ';') {
           phase_ = Phase::extension;
           if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
+        } else if (is_ows(*p)) {
+          phase_ = Phase::space;
+          break;
         } else {
           return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_size);
         }
         ++p;
         break;
       }
+
+      case Phase::space:
+        if (*p == ';') {
+          phase_ = Phase::extension;
+        } else if (!is_ows(*p)) {
+          return refuse(Reason::bad_chunk_size);
+        }
+        if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
+        ++p;
+        break;
 
       case Phase::extension:
         if (*p == '\r') {

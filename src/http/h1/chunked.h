@@ -12,7 +12,8 @@
 namespace sluice::http::h1 {
 
 // Takes a chunked body apart (RFC 9112, 7.1), in any split of its bytes. Extensions and trailer fields are checked and
-// dropped. Sizes are digits alone, of at most 2^63 - 1; every line ends with CRLF.
+// dropped. Sizes are digits, of at most 2^63 - 1, with white space behind them only where an extension follows (7.1.1);
+// every line ends with CRLF.
 class ChunkedDecoder {
  public:
   static constexpr std::size_t max_size_digits = 16;
@@ -31,10 +32,13 @@ class ChunkedDecoder {
   // of `in`. After `done` or `refused`, reset() comes first.
   [[nodiscard]] Step decode(std::string_view in);
   void reset() { *this = {}; }
+  // Of the chunk in hand, the bytes that have not been given yet; 0 while its size is being read.
+  [[nodiscard]] std::uint64_t announced() const { return phase_ == Phase::data ? left_ : 0; }
 
  private:
   enum class Phase : std::uint8_t {
     size,
+    space,
     extension,
     size_lf,
     data,

@@ -105,6 +105,18 @@ TEST(ChunkedDecoder, GoesOnAfterReset) {
   EXPECT_EQ(step.consumed, 6u);
 }
 
+TEST(ChunkedDecoder, AnnouncesWhatIsToCome) {
+  ChunkedDecoder decoder;
+  ASSERT_EQ(decoder.decode("10;a=b\r").state, State::need_more);
+  EXPECT_EQ(decoder.announced(), 0u);
+  ASSERT_EQ(decoder.decode("\n").state, State::need_more);
+  EXPECT_EQ(decoder.announced(), 16u);
+  ASSERT_EQ(decoder.decode("hello").state, State::data);
+  EXPECT_EQ(decoder.announced(), 11u);
+  ASSERT_EQ(decoder.decode("hello, hello").state, State::data);
+  EXPECT_EQ(decoder.announced(), 0u);
+}
+
 TEST(ChunkedDecoder, Sizes) {
   for (const char* bytes : {"\r\n",
                             "g\r\n",
@@ -114,7 +126,9 @@ TEST(ChunkedDecoder, Sizes) {
                             " 1\r\n",
                             "1 \r\n",
                             "1\t\r\n",
-                            "1 ;a\r\n",
+                            "1 2;a\r\n",
+                            "1 \n;a\r\n",
+                            "1 \r;a\r\n",
                             "1g\r\n",
                             "1,\r\n",
                             ";a\r\n",
@@ -147,6 +161,8 @@ TEST(ChunkedDecoder, ChunkEnds) {
 TEST(ChunkedDecoder, Extensions) {
   EXPECT_EQ(data_of("1;a\r\nx\r\n0;b=c;d=\"e f\"\r\n\r\n"), "x");
   EXPECT_EQ(data_of("1; a \t\xff\r\nx\r\n0\r\n\r\n"), "x");
+  EXPECT_EQ(data_of("1 ;a\r\nx\r\n0\t \t;a\r\n\r\n"), "x");
+  refused("1" + std::string(257, ' ') + ";a\r\nx\r\n0\r\n\r\n", Reason::chunk_extension_too_long);
   EXPECT_EQ(data_of("1;" + std::string(255, 'a') + "\r\nx\r\n0\r\n\r\n"), "x");
   refused("1;" + std::string(256, 'a') + "\r\nx\r\n0\r\n\r\n", Reason::chunk_extension_too_long);
   refused("1;" + std::string(254, 'a') + "\r\nx\r\n0;a\r\n\r\n", Reason::chunk_extension_too_long);

@@ -6,6 +6,7 @@
 
 #include "http/h1/response.h"
 #include "http/h2/connection.h"
+#include "http/patience.h"
 
 namespace sluice::http::h1 {
 namespace {
@@ -148,7 +149,8 @@ class Connection::RequestBody final : public BodyReader {
       : connection_(connection),
         left_(framing.length),
         chunked_(framing.kind == BodyFraming::Kind::chunked),
-        wants_continue_(wants_continue) {}
+        wants_continue_(wants_continue),
+        patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client) {}
 
   core::Task<Result<std::string_view>> read() override {
     Buffer& body = connection_.work_->body;
@@ -160,7 +162,7 @@ class Connection::RequestBody final : public BodyReader {
         const ChunkedDecoder::Step step = decoder_.decode(body.view());
         if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
         received_ += step.data.size();
-        if (received_ > connection_.server_.options_.body_limit) co_return refuse(413);
+        if (received_ + decoder_.announced() > connection_.server_.options_.body_limit) co_return refuse(413);
         if (step.state == ChunkedDecoder::Step::State::data) {
           given_ = step.consumed;
           co_return step.data;
@@ -179,13 +181,14 @@ class Connection::RequestBody final : public BodyReader {
         connection_.work_->output.append(continue_response);
         if (!co_await connection_.flush()) co_return refuse(400);
       }
-      const Instant deadline = connection_.stream_.reactor().now() + connection_.server_.options_.body_timeout;
+      const Instant begin = connection_.stream_.reactor().now();
       Presence* const presence = connection_.presence_;
       if (presence != nullptr) presence->step_aside();
-      auto got = co_await connection_.stream_.read(body, read_bytes, deadline);
+      auto got = co_await connection_.stream_.read(body, read_bytes, begin + patience_.left());
       if (presence != nullptr) presence->step_back();
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
+      patience_.spend(connection_.stream_.reactor().now() - begin, *got);
     }
   }
 
@@ -214,10 +217,12 @@ class Connection::RequestBody final : public BodyReader {
   bool chunked_;
   bool chunked_done_ = false;
   bool wants_continue_;
+  Patience patience_;
 };
 
 Connection::Connection(Server& server)
     : server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
+  stream_.set_slowest(server.options_.slowest_client);
   next_ = server.newest_;
   if (next_ != nullptr) next_->previous_ = this;
   server.newest_ = this;
@@ -266,6 +271,7 @@ core::Task<void> Connection::run() {
         co_await refuse(503, "The server has as many connections as it may.");
         co_return;
       }
+      work_->parser.set_secure(secure());
       deadline_ = reactor.now() + options.header_timeout;
       // While the server drains, a request that is here already still counts as begun.
       if (server_.draining_) {

@@ -246,5 +246,47 @@ TEST_F(Leaving, HavingContinued) {
   expect_cancelled();
 }
 
+TEST_F(Leaving, AChunkOverTheLimitIsRefusedBeforeItComes) {
+  start(read_then_wait);
+  send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n100000\r\n");
+  EXPECT_EQ(handler_->seen, "hello!");
+}
+
+class SlowBody : public Leaving {
+ protected:
+  void begin() {
+    start(read_then_wait);
+    send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+  }
+  // So many bytes each second; how many seconds it is listened to.
+  int drip(std::size_t bytes, int most_seconds) {
+    for (int second = 0; second < most_seconds; ++second) {
+      if (handler_->seen.ends_with('!')) return second;
+      send(std::string(bytes, 'x'));
+      pass(1s);
+    }
+    return most_seconds;
+  }
+};
+
+TEST_F(SlowBody, IsTakenWhereItIsNotSlowerThanItMayBe) {
+  begin();
+  EXPECT_EQ(drip(250, 300), 300);
+  EXPECT_EQ(handler_->seen.size(), 75'000u);
+}
+
+TEST_F(SlowBody, IsRefusedWhenTooLittleHasCome) {
+  begin();
+  const int seconds = drip(120, 300);  // half of what it should be: twice the time
+  EXPECT_GE(seconds, 18);
+  EXPECT_LE(seconds, 22);
+}
+
+TEST_F(SlowBody, IsRefusedAlsoAfterAGoodBeginning) {
+  begin();
+  EXPECT_EQ(drip(1000, 20), 20);
+  EXPECT_LE(drip(1, 300), 12);
+}
+
 }  // namespace
 }  // namespace sluice::http

@@ -82,6 +82,8 @@ int status_of(Reason reason) {
       return 501;
     case Reason::target_too_long:
       return 414;
+    case Reason::https_without_tls:
+      return 421;
     case Reason::unsupported_version:
       return 505;
     case Reason::head_too_large:
@@ -153,6 +155,8 @@ std::string_view describe(Reason reason) {
       return "HTTP/1.0 has no Transfer-Encoding.";
     case Reason::unsupported_expectation:
       return "No expectation but 100-continue is supported.";
+    case Reason::https_without_tls:
+      return "The target is an https one, and the connection has no TLS.";
     case Reason::bad_chunk_size:
       return "A chunk size is not valid.";
     case Reason::bad_chunk_end:
@@ -268,7 +272,7 @@ Parsed RequestParser::parse(std::string_view received) {
         if (*p == '?') {
           ++p;
           if (at_.query_begin == 0) at_.query_begin = offset(p);
-        } else if (*p == '%' || *p == '/' || *p == '.') {
+        } else if (*p == '%' || *p == '/' || *p == '.' || is_refused_in_path(*p)) {
           at_.unusual_target = true;
           ++p;
         } else {
@@ -425,6 +429,8 @@ Reason RequestParser::finish_unusual_target(const char* base) {
     // No userinfo: '@' is in no host (RFC 9110, 4.2.4).
     if (!is_authority(path.substr(begin, end - begin), PortIs::optional)) return Reason::bad_target;
     at_.authority = {static_cast<std::uint16_t>(at_.target.begin + begin), static_cast<std::uint16_t>(end - begin)};
+    constexpr std::size_t https_size = std::string_view("https://").size();
+    if (begin == https_size && !secure_) return Reason::https_without_tls;
     path.remove_prefix(end);
     if (path.empty()) {
       at_.path_in = PathIn::literal;
@@ -441,6 +447,7 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   const DecodedPath decoded = decode_path(raw, scratch_.reserve(raw.size()));
   if (decoded.fault == DecodedPath::Fault::bad_escape) return Reason::bad_escape;
   if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
+  if (decoded.fault == DecodedPath::Fault::bad_character) return Reason::bad_target;
   scratch_.commit(decoded.size);
   at_.path_in = PathIn::scratch;
   if (decoded.has_encoded_slash) [[unlikely]] {
@@ -500,8 +507,9 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
       if (value.empty()) return Reason::bad_content_length;
       std::uint64_t length = 0;
       for (char c : value) {
-        if (!is_digit(c) || length > (INT64_MAX - 9) / 10) return Reason::bad_content_length;
-        length = length * 10 + static_cast<std::uint64_t>(c - '0');
+        if (!is_digit(c)) return Reason::bad_content_length;
+        // A larger number is no less a number: the limit of bodies refuses it (RFC 9110, 8.6).
+        length = length > (INT64_MAX - 9) / 10 ? INT64_MAX : length * 10 + static_cast<std::uint64_t>(c - '0');
       }
       at_.length = length;
       break;
@@ -516,12 +524,12 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
   return Reason::none;
 }
 
-// Several fields are one list (RFC 9110, 5.3), so the verdict waits for the end of the head. An empty element counts as
-// an unknown coding.
+// Several fields are one list (RFC 9110, 5.3), so the verdict waits for the end of the head.
 Reason RequestParser::add_transfer_encoding(std::string_view value) {
   if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
   see(Seen::transfer_encoding);
   for_each_element(value, [this](std::string_view coding) {
+    if (coding.empty()) return;  // RFC 9110, 5.6.1.2
     if (has_seen(Seen::last_is_chunked)) see(Seen::after_chunked);
     at_.seen &= static_cast<std::uint16_t>(~Seen::last_is_chunked);
     see(same_name(coding, "chunked") ? Seen::last_is_chunked : Seen::other_coding);

@@ -42,6 +42,7 @@ enum class Reason : std::uint8_t {
   unsupported_transfer_encoding,
   transfer_encoding_in_http10,
   unsupported_expectation,
+  https_without_tls,
   bad_chunk_size,
   bad_chunk_end,
   chunk_extension_too_long,
@@ -57,7 +58,7 @@ enum class Reason : std::uint8_t {
 struct BodyFraming {
   enum class Kind : std::uint8_t { none, length, chunked, until_close };
   Kind kind = Kind::none;
-  std::uint64_t length = 0;  // of Kind::length; at most 2^63 - 1
+  std::uint64_t length = 0;  // of Kind::length; at most 2^63 - 1, which stands for all that is longer
 
   friend bool operator==(const BodyFraming&, const BodyFraming&) = default;
 };
@@ -86,8 +87,8 @@ struct Parsed {
 //
 // Stricter than many: bare CR or LF, obs-fold, space around a field name, a missing, doubled or invalid Host,
 // Content-Length beside Transfer-Encoding or twice (even when equal) are refused. Laxer in two points: two empty lines
-// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', since browsers send
-// '|', '[' or '^' as they are.
+// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', and in its path
+// but '\', '"', '<' and '>', since browsers send '|', '[' or '^' as they are.
 //
 // Request::path is decoded: split at '/', escapes resolved in each segment, then "." and ".." segments removed, runs of
 // '/' made one. An encoded slash (%2F) is data: it separates nothing, and Request::segments has a NUL in its place. An
@@ -104,6 +105,9 @@ class RequestParser {
   // `received` begins with the request's first byte and holds at least what the call before was shown. After anything
   // but need_more, reset() comes first.
   [[nodiscard]] Parsed parse(std::string_view received);
+
+  // Whether the connection has TLS: an "https" target is refused where it has not (RFC 9110, 7.4).
+  void set_secure(bool secure) { secure_ = secure; }
 
   // Forgets the request and everything that request() showed; ready for the next one.
   void reset();
@@ -201,6 +205,7 @@ class RequestParser {
     std::uint64_t length = 0;
   };
   Phase phase_ = Phase::start;
+  bool secure_ = false;
   bool keep_alive_ = false;
   bool expects_continue_ = false;
   Progress at_;
@@ -210,7 +215,7 @@ class RequestParser {
   Request request_;
   std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
   std::array<char, 64> known_host_{};
-  Buffer scratch_;  // the decoded path, where it differs from the received one; kept for the next
+  Buffer scratch_;           // the decoded path, where it differs from the received one; kept for the next
   std::vector<Line> lines_;  // limits_.field_count long, as fields_
   std::vector<Field> fields_;
 };

@@ -239,13 +239,34 @@ TEST(Target, OriginForm) {
   EXPECT_EQ(path_of("/"), "/");
   EXPECT_EQ(path_of("/a/b.c/d-e_f~g"), "/a/b.c/d-e_f~g");
   EXPECT_EQ(path_of("/a:b@c!d$e&f'g(h)i*j+k,l;m=n"), "/a:b@c!d$e&f'g(h)i*j+k,l;m=n");
-  EXPECT_EQ(path_of("/[a]{b}|\\^`\"<>"), "/[a]{b}|\\^`\"<>");
+  EXPECT_EQ(path_of("/[a]{b}|^`"), "/[a]{b}|^`");
+  for (const char* byte : {"\\", "\"", "<", ">"}) {
+    for (const char* begin : {"/", "/a", "/a%41", "http://h/", "/0123456789abcdef0123456789", "/0123456789abcde"}) {
+      refused(get(std::string(begin) + byte), Reason::bad_target);
+      refused(get(std::string(begin) + byte + "/0123456789abcdef0123456789"), Reason::bad_target);
+    }
+    EXPECT_EQ(accepted(get("/a?" + std::string(byte))).query, byte);
+  }
   const std::string longer(300, 'x');
   EXPECT_EQ(path_of("/" + longer), "/" + longer);
   for (const char* target : {"/a#b", "/#", "/\xc3\xa9", "/a\x7f", "/a\x01", "/?a#", "/?\xff", "/?\x7f"}) {
     refused(get(target), Reason::bad_target);
   }
   refused(get(std::string_view("/\0", 2)), Reason::bad_target);
+}
+
+TEST(Target, HttpsNeedsTls) {
+  const std::string bytes = get("HTTPS://h:443/a");
+  refused(bytes, Reason::https_without_tls, 421);
+  refused(get("https://h"), Reason::https_without_tls, 421);
+  RequestParser parser;
+  parser.set_secure(true);
+  for (const std::string& each : {bytes, get("http://h:443/a")}) {
+    parser.reset();
+    ASSERT_EQ(parser.parse(each).state, Parsed::State::done);
+    EXPECT_EQ(parser.request().path, "/a");
+    EXPECT_EQ(parser.request().authority, "h:443");
+  }
 }
 
 TEST(Target, Query) {
@@ -315,7 +336,7 @@ TEST(Target, AbsoluteForm) {
   EXPECT_EQ(outcome.path, "/b");
   EXPECT_EQ(outcome.query, "q");
   EXPECT_EQ(outcome.target, "http://example.com:81/a/../%62?q");
-  outcome = accepted(get("HTTPS://[::1]?q"));
+  outcome = accepted(get("HTTP://[::1]?q"));
   EXPECT_EQ(outcome.authority, "[::1]");
   EXPECT_EQ(outcome.path, "/");
   EXPECT_EQ(outcome.query, "q");
@@ -487,9 +508,12 @@ TEST(Body, ContentLength) {
   EXPECT_EQ(length("1"), (BodyFraming{Kind::length, 1}));
   EXPECT_EQ(length("00012"), (BodyFraming{Kind::length, 12}));
   EXPECT_EQ(length("9223372036854775799"), (BodyFraming{Kind::length, 9223372036854775799u}));
+  for (const char* value : {"9223372036854775810", "9999999999999999999", "18446744073709551615",
+                            "18446744073709551616", "18446744073709551621", "99999999999999999999999999999999"}) {
+    EXPECT_EQ(length(value), (BodyFraming{Kind::length, INT64_MAX})) << value;
+  }
   for (const char* value :
-       {"", "-1", "+1", "1 2", "1,1", "5, 5", "0x10", "1a", "a", "1.0", "9999999999999999999", "18446744073709551616",
-        "18446744073709551617", "99999999999999999999999999999999", "\"1\"", "\xb2"}) {
+       {"", "-1", "+1", "1 2", "1,1", "5, 5", "0x10", "1a", "a", "1.0", "18446744073709551616x", "\"1\"", "\xb2"}) {
     refused(with("Content-Length: " + std::string(value) + "\r\n", "POST"), Reason::bad_content_length);
   }
   refused(with("Content-Length: 5\r\nContent-Length: 6\r\n"), Reason::duplicate_content_length);
@@ -501,14 +525,15 @@ TEST(Body, TransferEncoding) {
   const auto chunked = BodyFraming{Kind::chunked, 0};
   EXPECT_EQ(accepted(with("Transfer-Encoding: chunked\r\n")).body, chunked);
   EXPECT_EQ(accepted(with("tRANSFER-eNCODING: \t Chunked \r\n")).body, chunked);
+  EXPECT_EQ(accepted(with("Transfer-Encoding: ,chunked, ,\r\nTransfer-Encoding:\r\n")).body, chunked);
   for (const char* value :
-       {"gzip, chunked", "identity,chunked", "x, y, CHUNKED", ",chunked", "gzip\r\nTransfer-Encoding: chunked"}) {
+       {"gzip, chunked", "identity,chunked", "x, y, CHUNKED", "gzip\r\nTransfer-Encoding: chunked"}) {
     refused(with("Transfer-Encoding: " + std::string(value) + "\r\n"), Reason::unsupported_transfer_encoding, 501);
   }
   for (const char* value :
-       {"", "gzip", "identity", "chunked, gzip", "chunked,", "chunked, chunked", "xchunked", "chunked;q=1", "chunke",
-        "chunkedd", "\"chunked\"", "chunked\r\nTransfer-Encoding: chunked", "chunked\r\nTransfer-Encoding: gzip",
-        "chunked, gzip, chunked", "chun\tked", "chunked\x80"}) {
+       {"", "gzip", "identity", "chunked, gzip", ",", "chunked,,chunked", "chunked, chunked", "xchunked", "chunked;q=1",
+        "chunke", "chunkedd", "\"chunked\"", "chunked\r\nTransfer-Encoding: chunked",
+        "chunked\r\nTransfer-Encoding: gzip", "chunked, gzip, chunked", "chun\tked", "chunked\x80"}) {
     refused(with("Transfer-Encoding: " + std::string(value) + "\r\n"), Reason::bad_transfer_encoding);
   }
   refused(with("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), Reason::length_and_encoding);

@@ -81,11 +81,17 @@ struct EndsTarget {
 #endif
 };
 
-// Likewise, and what makes a path differ from its decoded form: '%', the second byte of "//" and of "/.".
+// Visible, but in no URI (RFC 3986, 2), and sent by no browser in a path: a backslash, which many take for a slash,
+// quotes and angle brackets. The others that are in no URI ('|', '^', braces ...) are data.
+inline bool is_refused_in_path(char c) { return c == '\\' || c == '"' || c == '<' || c == '>'; }
+
+// Likewise, what a path is refused for, and what makes it differ from its decoded form: '%', the second byte of "//"
+// and of "/.".
 struct EndsPlainPath {
   static constexpr std::size_t lookback = 1;
   static bool test(const char* at) {
-    return EndsTarget::test(at) || *at == '%' || (at[-1] == '/' && (*at == '/' || *at == '.'));
+    return EndsTarget::test(at) || *at == '%' || is_refused_in_path(*at) ||
+           (at[-1] == '/' && (*at == '/' || *at == '.'));
   }
 #if defined(__SSE2__)
   static unsigned mask(const char* at) {
@@ -95,7 +101,12 @@ struct EndsPlainPath {
     const __m128i segment = _mm_or_si128(_mm_cmpeq_epi8(bytes, slash), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
     const __m128i odd =
         _mm_or_si128(_mm_and_si128(_mm_cmpeq_epi8(before, slash), segment), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('%')));
-    return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(EndsTarget::classify(bytes), odd)));
+    const __m128i brackets =
+        _mm_cmpeq_epi8(_mm_or_si128(bytes, _mm_set1_epi8('<' ^ '>')), _mm_set1_epi8('<' | '>'));  // no other byte's
+    const __m128i others =
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
+    const __m128i ends = _mm_or_si128(_mm_or_si128(EndsTarget::classify(bytes), odd), _mm_or_si128(brackets, others));
+    return static_cast<unsigned>(_mm_movemask_epi8(ends));
   }
 #endif
 };

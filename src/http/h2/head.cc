@@ -236,6 +236,7 @@ Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits,
   const DecodedPath decoded = decode_path(request.path, out);
   if (decoded.fault == DecodedPath::Fault::bad_escape) return {400, "The path has an invalid percent escape."};
   if (decoded.fault == DecodedPath::Fault::above_root) return {400, "The path leads above the root."};
+  if (decoded.fault == DecodedPath::Fault::bad_character) return {400, "The request target is not valid."};
   request.path = request.segments = {out, decoded.size};
   if (decoded.has_encoded_slash) [[unlikely]] {
     char* const path = static_cast<char*>(arena.allocate(decoded.size, 1));

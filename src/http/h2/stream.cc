@@ -59,6 +59,7 @@ Stream::~Stream() { task.cancel(); }
 void Stream::begin(Session& owner, std::int32_t number) {
   session = &owner;
   id = number;
+  patience = Patience(owner.options().body_timeout, owner.options().slowest_client);
 }
 
 void Stream::reset() {
@@ -105,7 +106,9 @@ core::Task<Result<std::string_view>> Stream::read() {
       co_return given.view();
     }
     if (client_done) co_return std::string_view{};
-    if (!co_await BodyWait(*this, session->reactor(), session->options().body_timeout)) body_refusal = 408;
+    const Instant begin = session->reactor().now();
+    if (!co_await BodyWait(*this, session->reactor(), patience.left())) body_refusal = 408;
+    patience.spend(session->reactor().now() - begin, arrived.size());
   }
 }
 

@@ -9,6 +9,7 @@
 #include "core/slab.h"
 #include "core/task.h"
 #include "core/timer.h"
+#include "http/patience.h"
 #include "http/h2/head.h"
 #include "http/message.h"
 
@@ -61,6 +62,7 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   Buffer arrived;  // of the request's body: what nobody has read yet
   Buffer given;    // what the handler is looking at
   std::uint64_t received_bytes = 0;
+  Patience patience{Duration{}, 0};
   int body_refusal = 0;     // the status that the body's own fault asks for
   bool drops_body = false;  // nobody will read it
 

@@ -620,6 +620,7 @@ TEST_F(SqliteDatabaseTest, BoundsWaitingScans) {
 
 TEST_F(SqliteDatabaseTest, WaitingScansGetTheirTurn) {
   file.options.scan_connections = 1;
+  file.options.scan_wait_ms = 60'000;
   file.execute(fill(20'000));
   const auto all = prepare("SELECT n, text FROM numbers ORDER BY text");
   int done = 0;

@@ -1,0 +1,159 @@
+"""Hundreds of clients that are slow on purpose: each is sent away, others are served meanwhile, and memory stays bounded."""
+import contextlib
+import json
+import re
+import select
+import socket
+import time
+
+import pytest
+
+HELD = 300
+SHORT = '''
+header_timeout = "1s"
+body_timeout = "1s"
+write_timeout = "1s"
+slowest_client = "100KiB"
+'''
+PATIENCE = 150  # how long a slow machine may take for what takes a second or two
+
+
+@pytest.fixture
+def server(sluice, site, small_sqlite):
+    (site / "page.html").write_bytes(b"a" * 1500)
+    with open(site / "huge.bin", "wb") as file:
+        file.truncate(200_000_000)
+    return sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+returns = "object"
+get = "SELECT n, text FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/endless"
+get = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100000000) SELECT n, 'a row of some length' AS text FROM r"
+[[files]]
+path = "/"
+root = "{site}"
+''', server=SHORT)
+
+
+def resident_kib(server):
+    with open(f"/proc/{server.process.pid}/status") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+
+
+def open_connections(server):
+    return int(re.search(r"^sluice_connections_open (\d+)", server.admin("/metrics")[1], re.M).group(1))
+
+
+def expect_service(server):
+    """Both a kept connection and a new one."""
+    with server.connect() as connection:
+        for _ in range(3):
+            assert connection.get("/page.html").body == b"a" * 1500
+            assert json.loads(connection.get("/numbers/7").body)["n"] == 7
+    assert server.get("/page.html").status == 200
+
+
+def open_slow(server, stack, request, count=HELD, receive_buffer=None):
+    connections = []
+    for _ in range(count):
+        one = stack.enter_context(socket.socket())
+        if receive_buffer:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        one.connect(("127.0.0.1", server.port))
+        one.sendall(request.encode())
+        one.setblocking(False)
+        connections.append(one)
+    return connections
+
+
+def drip(server, connections, drop):
+    """Sends each a drop now and then until the server has answered, or reset, all; others are served. What each got."""
+    got = {one: b"" for one in connections}
+    left = set(connections)
+    end = time.monotonic() + PATIENCE
+    while left:
+        assert time.monotonic() < end, f"{len(left)} of {HELD} slow clients are still there"
+        expect_service(server)
+        for one in list(left):
+            with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                one.send(drop)
+        for one in select.select(list(left), [], [], 0.05)[0]:
+            try:
+                piece = one.recv(65536)
+            except ConnectionResetError:
+                piece = b""
+            got[one] += piece
+            if not piece:
+                left.discard(one)
+    return list(got.values())
+
+
+def expect_gone(server):
+    end = time.monotonic() + PATIENCE
+    while open_connections(server) > 0:
+        assert time.monotonic() < end, "connections are still open"
+        time.sleep(0.05)
+    expect_service(server)
+
+
+@pytest.mark.parametrize("request_text, drop", [
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\n", b"X: y\r\n"),
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nX: ", b"y"),
+    ("POST /numbers/1 HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n", b"x"),
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n", b"x"),
+    ("POST /page.html HTTP/1.1\r\nHost: slow\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+], ids=["slow fields", "a slow value", "a slow body to an endpoint", "a slow body to a file", "slow chunks"])
+def test_who_sends_slowly_is_answered_408(server, request_text, drop):
+    with contextlib.ExitStack() as stack:
+        before = resident_kib(server)
+        connections = open_slow(server, stack, request_text)
+        got = drip(server, connections, drop)
+        # The answer may be lost to a reset where a drop crossed it.
+        assert all(answer == b"" or answer.startswith(b"HTTP/1.1 408 ") for answer in got), set(got)
+        assert any(got)
+        assert resident_kib(server) - before < HELD * 64 + 32 * 1024
+    expect_gone(server)
+
+
+def test_silence_is_ended(server):
+    with contextlib.ExitStack() as stack:
+        connections = open_slow(server, stack, "")
+        assert drip(server, connections, b"") == [b""] * HELD
+    expect_gone(server)
+
+
+# Rows are read as they are sent, so each slow reader has a connection to the database, and more would wait for theirs.
+@pytest.mark.parametrize("target, count", [("/huge.bin", HELD), ("/endless", 4)])
+def test_who_reads_slowly_is_cut(server, target, count):
+    with contextlib.ExitStack() as stack:
+        before = resident_kib(server)
+        connections = open_slow(server, stack, f"GET {target} HTTP/1.1\r\nHost: slow\r\n\r\n", count, receive_buffer=4096)
+        most = 0
+        end = time.monotonic() + PATIENCE
+        while open_connections(server) > 0:
+            assert time.monotonic() < end, f"{open_connections(server)} slow readers are still there"
+            expect_service(server)
+            for one in connections:
+                with contextlib.suppress(BlockingIOError, ConnectionResetError):
+                    one.recv(16)
+            most = max(most, resident_kib(server))
+        # A few blocks each, however long the answer is.
+        assert most - before < count * 256 + 32 * 1024
+    expect_gone(server)
+
+
+def test_who_is_fast_enough_is_served_to_the_end(server, site):
+    """It never stands still for as long as write_timeout, and takes longer than that for the whole."""
+    with server.connect(timeout=PATIENCE) as connection:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.sip = 65536
+        connection.send("GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+        begin = time.monotonic()
+        while time.monotonic() - begin < 4:
+            connection._more()
+            time.sleep(0.05)
+        assert connection.read().body == (site / "big.bin").read_bytes()
