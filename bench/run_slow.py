@@ -5,7 +5,8 @@ default timeouts, and what an ordinary client at a fixed low rate sees meanwhile
 usage: run_slow.py [--connections N] [--rate N] [--seconds S] [--rounds N] [--only NAME,NAME]
 
 Latencies count from the moment a request was due. `ratio` is p99 under attack to p99 in the quiet just before; it shall be at
-most 2. `kib_per_slow`: what the server's resident memory has grown by for each connection that the attack held.
+most 2. `kib_per_slow`: what the server's resident memory has grown by for each connection that the attack held
+(null: it held none to speak of).
 """
 import argparse
 import gc
@@ -186,7 +187,6 @@ def main():
     if not shutil.which("slowhttptest"):
         raise SystemExit("there is no slowhttptest; scripts/bootstrap bench")
 
-    server = Server(folder())
     # The one that measures must not wait for the one that disturbs: on two cores they share one.
     try:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[1:] or [0])
@@ -194,9 +194,10 @@ def main():
     except OSError:
         pass
     gc.disable()
-    client = Client(server.port)
-    client.run(args.rate, 1)
     for name in args.only.split(","):
+        server = Server(folder())  # each its own: what one attack took, the next would use again
+        client = Client(server.port)
+        client.run(args.rate, 1)
         quiet, loud = [], []
         for _ in range(args.rounds):
             quiet.append(client.run(args.rate, args.seconds))
@@ -214,8 +215,9 @@ def main():
         figures["within"] = bool(ratio and ratio <= MOST and not client.failed)
         figures["rss_kib"] = max(run["rss"] for run in loud)
         grown = max(run["rss"] - run["rss_before"] for run in loud)
-        figures["kib_per_slow"] = round(grown / max(figures["held"], 1), 1)
+        figures["kib_per_slow"] = round(grown / figures["held"], 1) if figures["held"] > args.connections / 2 else None
         tell(**figures)
+        server.stop()
 
 
 if __name__ == "__main__":

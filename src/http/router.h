@@ -35,8 +35,8 @@ struct Pattern {
 // literal.
 //
 // HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
-// alone; a method that is none of ours gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where it
-// names a protocol (RFC 8441).
+// alone; a method that is none of ours gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where
+// it names a protocol (RFC 8441).
 class Router : public Handler {
  public:
   struct Route {
