@@ -44,6 +44,9 @@ def postgres(*settings):
     return cluster
 
 
+under = []  # the beginning of the command by which programs run, such as valgrind's
+
+
 class Program:
     """A program that listens on `port`, stopped at the end of the benchmark."""
 
@@ -51,7 +54,7 @@ class Program:
         self.name, self.port = name, port
         self.log = tempfile.TemporaryFile("w+")
         pin = [] if core is None else ["taskset", "-c", str(core)]
-        self.process = subprocess.Popen([*pin, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen([*pin, *under, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
                                         env={**os.environ, **(environment or {})})
         atexit.register(self.stop)
         end = time.monotonic() + 15
