@@ -44,6 +44,9 @@ def postgres(*settings):
     return cluster
 
 
+under = []  # the beginning of the command by which programs run, such as valgrind's
+
+
 class Program:
     """A program that listens on `port`, stopped at the end of the benchmark."""
 
@@ -51,7 +54,7 @@ class Program:
         self.name, self.port = name, port
         self.log = tempfile.TemporaryFile("w+")
         pin = [] if core is None else ["taskset", "-c", str(core)]
-        self.process = subprocess.Popen([*pin, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen([*pin, *under, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
                                         env={**os.environ, **(environment or {})})
         atexit.register(self.stop)
         end = time.monotonic() + 15
@@ -117,14 +120,14 @@ def _tasks(pid):
         return []
 
 
-def sluice(config, where, cores=0, core=None):
-    """Sluice with the configuration, which follows [server] and [admin]."""
+def sluice(config, where, cores=0, core=None, port=None, server=None):
+    """Sluice with the configuration, which follows [server] and [admin]. `server`: what [server] says of addresses and times."""
     if not os.access(SLUICE, os.X_OK):
         raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
-    port = free_port()
+    port = port or free_port()
     file = where / f"sluice-{port}.toml"
-    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\ncores = {cores}\n'
-                    f'[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
+    server = server or f'listen = ["127.0.0.1:{port}"]\n'
+    file.write_text(f'[server]\n{server}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
     return Program("sluice", [SLUICE, "serve", file], port, core)
 
 

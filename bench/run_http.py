@@ -1,58 +1,72 @@
 #!/usr/bin/env python3
-"""A static file of 1,500 bytes over HTTP/1.1: the floor, Sluice, h2o and nginx in one run, each on core 0 with wrk on core 1.
+"""Files over HTTP: the floor, Sluice, h2o and nginx in turns in one run, one worker each, on core 0 with the client on core 1.
 
-usage: run_http.py [--rounds N] [--seconds S] [--only NAME,NAME] [--skip-10k]
+usage: run_http.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
 """
 import argparse
-import os
+import dataclasses
+from collections.abc import Callable
 
-from harness import BUILD, Program, counters_work, fetch, folder, free_port, median, sluice, tell
-from http_cost import measure, wrk
+from harness import counters_work, fetch, folder, median, tell
+from http_clients import drain, h2load, wrk
+from http_cost import cost_of
+from http_servers import SERVERS, make_certificate, make_site
 
-BODY = 1500
-TARGET = "/page.html"
-
-
-def floor(_):
-    port = free_port()
-    return Program("floor", [BUILD / "bench/floor_epoll", port, BODY], port, core=0)
+SIZES = {"page": 1500, "hundred": 100_000, "ten": 10_000_000}
+CORE = 1  # the client's
 
 
-def nginx(where, workers=1, core=0):
-    port = free_port()
-    file = where / f"nginx-{port}.conf"
-    user = "user root;\n" if os.geteuid() == 0 else ""
-    file.write_text(f'''{user}daemon off; worker_processes {workers}; worker_rlimit_nofile 40000; pid {where}/nginx-{port}.pid;
-error_log {where}/nginx.log;
-events {{ worker_connections 20000; }}
-http {{
-  access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; open_file_cache max=1000;
-  types {{ text/html html; }}
-  client_body_temp_path {where}/t1; proxy_temp_path {where}/t2; fastcgi_temp_path {where}/t3;
-  uwsgi_temp_path {where}/t4; scgi_temp_path {where}/t5;
-  server {{ listen 127.0.0.1:{port} reuseport backlog=4096; root {where}/site; }}
-}}
-''')
-    return Program("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], port, core=core)
+@dataclasses.dataclass
+class Case:
+    name: str
+    file: str
+    load: Callable  # (program, target, seconds)
+    beside_floor: bool = False
 
 
-def h2o(where, workers=1, core=0):
-    port = free_port()
-    file = where / f"h2o-{port}.conf"
-    user = "user: root\n" if os.geteuid() == 0 else ""
-    file.write_text(f'''{user}num-threads: {workers}
-max-connections: 20000
-listen: {{host: 127.0.0.1, port: {port}}}
-hosts: {{default: {{paths: {{"/": {{file.dir: {where}/site}}}}}}}}
-''')
-    return Program("h2o", ["h2o", "-c", file], port, core=core)
+CASES = (
+    Case("static", "page", lambda program, target, seconds: wrk(program.port, target, 100, seconds, core=CORE), True),
+    Case("static-10k", "page", lambda program, target, seconds: wrk(program.port, target, 10_000, seconds, core=CORE)),
+    Case("100kB", "hundred", lambda program, target, seconds: drain(program.port, target, 16, seconds, CORE)),
+    Case("10MB", "ten", lambda program, target, seconds: drain(program.port, target, 8, seconds, CORE)),
+    Case("tls", "page", lambda program, target, seconds: h2load(program.tls_port, target, 100, seconds, http1=True, core=CORE)),
+    Case("tls-100kB", "hundred",
+         lambda program, target, seconds: h2load(program.tls_port, target, 16, seconds, http1=True, core=CORE)),
+    Case("h2", "page",
+         lambda program, target, seconds: h2load(program.tls_port, target, 100, seconds, streams=32, core=CORE)),
+    Case("h2-100kB", "hundred",
+         lambda program, target, seconds: h2load(program.tls_port, target, 16, seconds, streams=8, core=CORE)),
+)
 
 
-def ours(where):
-    return sluice(f'[[files]]\npath = "/"\nroot = "{where}/site"\n', where, cores=1, core=0)
+def run(case, programs, rounds, seconds):
+    """A line for each server, and one with what Sluice's figures are to the others'."""
+    target = f"/{case.file}.html"
+    for program in programs:
+        if fetch(program.port, target) != (200, b"a" * SIZES[case.file]):
+            raise SystemExit(f"{program.name} does not answer with the file")
+        case.load(program, target, 1)
+    runs = {program.name: [] for program in programs}
+    for _ in range(rounds):  # alternating, so that a slow minute of the machine hits all of them
+        for program in programs:
+            runs[program.name].append(cost_of(program, lambda program=program: case.load(program, target, seconds)))
 
-
-SERVERS = {"floor": floor, "sluice": ours, "h2o": h2o, "nginx": nginx}
+    medians = {}
+    for name, of_server in runs.items():
+        middle = {key: median(run[key] for run in of_server) for key in of_server[0]
+                  if isinstance(of_server[0][key], (int, float)) and key not in ("requests", "megabytes")}
+        middle["cost"] = sum(middle.get(f"instructions_{kind}", 0) for kind in ("user", "kernel")) or middle["cpu_us"]
+        medians[name] = middle
+        tell(bench="http", case=case.name, server=name, rounds=rounds, rps=round(middle["rps"]), mb_s=round(middle["mb_s"], 1),
+             **{key: round(value, 2) for key, value in middle.items() if key.startswith(("cpu_us", "instructions"))},
+             **({"p99": of_server[0]["p99"]} if "p99" in of_server[0] else {}),
+             errors=sum(run["errors"] for run in of_server))
+    if "sluice" in medians:
+        mine = medians.pop("sluice")
+        tell(bench="http", case=case.name, ratio_of="sluice",
+             cost="instructions" if counters_work() else "cpu_us (this machine does not count instructions)",
+             **{f"to_{name}": {"cost": round(mine["cost"] / other["cost"], 3), "rps": round(mine["rps"] / other["rps"], 3),
+                               "mb_s": round(mine["mb_s"] / other["mb_s"], 3)} for name, other in medians.items()})
 
 
 def main():
@@ -60,51 +74,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--only", default=",".join(SERVERS))
-    parser.add_argument("--skip-10k", action="store_true")
+    parser.add_argument("--cases", default=",".join(case.name for case in CASES))
     args = parser.parse_args()
 
     where = folder()
-    (where / "site").mkdir()
-    (where / "site/page.html").write_bytes(b"a" * BODY)
+    make_site(where, **SIZES)
+    make_certificate(where)
     programs = [SERVERS[name](where) for name in args.only.split(",")]
-    for program in programs:
-        if fetch(program.port, TARGET) != (200, b"a" * BODY):
-            raise SystemExit(f"{program.name} does not answer with the file")
-        wrk(program.port, TARGET, connections=100, seconds=1, core=1)
-
-    counted = counters_work()
-    runs = {program.name: [] for program in programs}
-    for _ in range(args.rounds):  # alternating, so that a slow minute of the machine hits all of them
-        for program in programs:
-            runs[program.name].append(measure(program, TARGET, seconds=args.seconds))
-
-    def cost(run):
-        return run["instructions_user"] + run["instructions_kernel"] if counted else run["cpu_us"]
-
-    first = None
-    for name, of_server in runs.items():
-        figures = {"bench": "http", "server": name, "rounds": args.rounds,
-                   "measured": "instructions" if counted else "cpu_us (this machine does not count instructions)",
-                   "rps": round(median(run["rps"] for run in of_server)),
-                   "cpu_us": round(median(run["cpu_us"] for run in of_server), 2),
-                   "cpu_us_best": round(min(run["cpu_us"] for run in of_server), 2)}
-        if counted:
-            for key in ("instructions_user", "instructions_kernel"):
-                figures[key] = round(median(run[key] for run in of_server))
-        figures["not_2xx"] = sum(run["not_2xx"] for run in of_server)
-        figures["socket_errors"] = sum(sum(run["socket_errors"].values()) for run in of_server)
-        middle = median(cost(run) for run in of_server)
-        first = first or middle
-        figures[f"ratio_to_{programs[0].name}"] = round(middle / first, 3)
-        tell(**figures)
-
-    if not args.skip_10k and "sluice" in runs:
-        for program in programs:
-            program.stop()
-        every = sluice(f'[[files]]\npath = "/"\nroot = "{where}/site"\n', where)
-        run = wrk(every.port, TARGET, connections=10_000, seconds=10, threads=4)
-        tell(bench="http-10k", server="sluice", connections=10_000, rps=round(run["rps"]), p99=run["p99"],
-             not_2xx=run["not_2xx"], socket_errors=run["socket_errors"])
+    wanted = args.cases.split(",")
+    for name in wanted:
+        case = next(case for case in CASES if case.name == name)
+        run(case, [program for program in programs if case.beside_floor or program.name != "floor"], args.rounds, args.seconds)
 
 
 if __name__ == "__main__":

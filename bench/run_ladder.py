@@ -8,9 +8,9 @@ usage: run_ladder.py [--rounds N] [--seconds S] [--plot FILE]
 import argparse
 import os
 
-from harness import BUILD, Program, counters_work, fetch, folder, free_port, median, sluice, tell
+from harness import BUILD, Program, counters_work, fetch, folder, free_port, median, tell
 from http_cost import measure
-from run_http import h2o, nginx
+from http_servers import h2o, make_site, nginx, ours
 
 STEPS = ("blocking", "readiness", "keep_alive", "send_file", "loops")
 BODY = 1500
@@ -31,8 +31,7 @@ def servers(where, cores):
     for workers in range(1, cores + 1):
         yield "nginx", workers, lambda workers=workers: nginx(where, workers, None)
         yield "h2o", workers, lambda workers=workers: h2o(where, workers, None)
-        yield "sluice", workers, lambda workers=workers: sluice(
-            f'[[files]]\npath = "/"\nroot = "{where}/site"\n', where, cores=workers)
+        yield "sluice", workers, lambda workers=workers: ours(where, workers, None)
 
 
 def main():
@@ -43,8 +42,7 @@ def main():
     args = parser.parse_args()
 
     where = folder()
-    (where / "site").mkdir()
-    (where / "site/page.html").write_bytes(b"a" * BODY)
+    make_site(where, page=BODY)
     cores = len(os.sched_getaffinity(0))
     rungs = list(servers(where, cores))
     runs = {}

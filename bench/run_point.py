@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 
 from harness import fetch, folder, median, postgres, sluice, tell
-from http_cost import wrk
+from http_clients import wrk
 
 CONNECTIONS = 64
 SQLITE_ROWS = 200_000

@@ -25,8 +25,8 @@ namespace {
 ssize_t plain_recv(int fd, char* into, std::size_t size) {
   return ::syscall(SYS_recvfrom, fd, into, size, 0, nullptr, nullptr);
 }
-ssize_t plain_send(int fd, const void* from, std::size_t size) {
-  return ::syscall(SYS_sendto, fd, from, size, MSG_NOSIGNAL, nullptr, 0);
+ssize_t plain_send(int fd, const void* from, std::size_t size, int flags) {
+  return ::syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
 }
 int plain_epoll_wait(int epoll, epoll_event* events, std::size_t most, int timeout_ms) {
   return static_cast<int>(::syscall(SYS_epoll_pwait, epoll, events, most, timeout_ms, nullptr, 0));
@@ -170,18 +170,23 @@ class EpollReactor final : public Reactor {
     return {.bytes = static_cast<std::size_t>(got)};
   }
 
-  Io send(Handle& handle, std::span<const iovec> parts) override {
+  Io send(Handle& handle, std::span<const iovec> parts) override { return send(handle, parts, MSG_NOSIGNAL); }
+  Io send_before_more(Handle& handle, std::span<const iovec> parts) override {
+    return send(handle, parts, MSG_NOSIGNAL | MSG_MORE);
+  }
+
+  static Io send(Handle& handle, std::span<const iovec> parts, int flags) {
     ssize_t sent = 0;
     std::size_t wanted = 0;
     if (parts.size() == 1) {
       wanted = parts[0].iov_len;
-      sent = plain_send(handle.fd, parts[0].iov_base, parts[0].iov_len);
+      sent = plain_send(handle.fd, parts[0].iov_base, parts[0].iov_len, flags);
     } else {
       msghdr message{};
       message.msg_iov = const_cast<iovec*>(parts.data());
       message.msg_iovlen = parts.size();
       for (const iovec& part : parts) wanted += part.iov_len;
-      sent = ::sendmsg(handle.fd, &message, MSG_NOSIGNAL);
+      sent = ::sendmsg(handle.fd, &message, flags);
     }
     if (sent < 0) {
       if (errno == EAGAIN) handle.may_write = false;

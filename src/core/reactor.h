@@ -101,6 +101,10 @@ class Reactor {
 
   [[nodiscard]] virtual Io recv(Handle& handle, char* into, std::size_t size) = 0;
   [[nodiscard]] virtual Io send(Handle& handle, std::span<const iovec> parts) = 0;
+  // More follows at once, and what is sent may wait to travel with it.
+  [[nodiscard]] virtual Io send_before_more(Handle& handle, std::span<const iovec> parts) {
+    return send(handle, parts);
+  }
   [[nodiscard]] virtual Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) = 0;
 
   // Bytes that were sent and that the peer has not acknowledged (TCP) or read (unix socket) yet: with `sent` they tell

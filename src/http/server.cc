@@ -47,7 +47,8 @@ Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, 
 
 Server::~Server() {
   accepting_.cancel();
-  connections_.cancel();
+  running_.cancel();
+  while (newest_ != nullptr) close(*newest_);
 }
 
 Result<core::Address> Server::listen(const core::Address& address, bool secure) {
@@ -93,16 +94,36 @@ core::Task<void> Server::accept(Listener& listener) {
     }
     next->set_peer(peer);
     if (listener.secure) next->begin_with_tls(tls_context_);
-    connections_.spawn([](Server& server, std::unique_ptr<h1::Connection> connection) -> core::Task<void> {
-      ++server.counters_.open;
-      struct Closing {
-        Server& server;
-        ~Closing() { --server.counters_.open; }
-      } closing{server};
-      co_await connection->run();
-      if (connection->upgraded()) co_await connection->run_upgrade();
-    }(*this, std::move(next)));
+    open(std::move(next));
   }
+}
+
+void Server::open(std::unique_ptr<h1::Connection> connection) {
+  ++counters_.open;
+  h1::Connection& opened = *connection.release();  // the list owns it
+  opened.next_ = newest_;
+  if (newest_ != nullptr) newest_->previous_ = &opened;
+  newest_ = &opened;
+  serve(opened);
+}
+
+core::Task<void> Server::run(h1::Connection& connection) {
+  using Next = h1::Connection::Next;
+  Next next = Next::idle;
+  while (next == Next::idle) {
+    next = co_await connection.run();
+    if (next == Next::idle && connection.wait_for_request()) co_return;
+  }
+  if (next == Next::upgrade) co_await connection.run_upgrade();
+  if (next == Next::http2) co_await connection.run_http2();
+  close(connection);
+}
+
+void Server::close(h1::Connection& connection) {
+  if (connection.next_ != nullptr) connection.next_->previous_ = connection.previous_;
+  (connection.previous_ != nullptr ? connection.previous_->next_ : newest_) = connection.next_;
+  --counters_.open;
+  const std::unique_ptr<h1::Connection> last(&connection);
 }
 
 void Server::drain() {

@@ -113,7 +113,7 @@ class Server {
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
-  [[nodiscard]] bool drained() const { return draining_ && connections_.empty(); }
+  [[nodiscard]] bool drained() const { return draining_ && newest_ == nullptr; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
@@ -121,6 +121,11 @@ class Server {
   struct Listener;
 
   core::Task<void> accept(Listener& listener);
+  void open(std::unique_ptr<h1::Connection> connection);
+  // Runs it until it is idle again, or has ended and is closed.
+  void serve(h1::Connection& connection) { running_.spawn(run(connection)); }
+  core::Task<void> run(h1::Connection& connection);
+  void close(h1::Connection& connection);
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
   std::string_view date();
@@ -137,13 +142,13 @@ class Server {
   net::tls::CoreState tls_;
   bool draining_ = false;
   std::vector<std::unique_ptr<h1::Workspace>> spare_workspaces_;
-  h1::Connection* newest_ = nullptr;  // intrusive list of all connections
+  h1::Connection* newest_ = nullptr;  // of all connections, which are the server's
   struct Shared;
   std::unique_ptr<Shared> shared_;
   std::unique_ptr<h2::Engine> http2_;  // once there is a connection for it
   std::vector<std::unique_ptr<Listener>> listeners_;
   core::TaskGroup accepting_;
-  core::TaskGroup connections_;
+  core::TaskGroup running_;  // a task for each connection that is not idle
 };
 
 }  // namespace sluice::http

@@ -108,12 +108,26 @@ bool Stream::Write::attempt() noexcept {
 }
 
 bool Stream::SendFile::attempt() noexcept {
-  constexpr std::size_t most_at_once = 1 << 20;  // the socket's buffer ends it earlier as a rule
+  // The socket's buffer ends it earlier as a rule. Each call ends with a packet that is not full, so they should be
+  // few.
+  constexpr std::size_t most_at_once = 16 << 20;
   if (stream_.tls_) [[unlikely]] {
-    const core::Io io = stream_.tls_->send_file(file_, offset_, size_);
+    const core::Io io = stream_.tls_->send_file(head_, file_, offset_, size_);
     if (io.would_block()) return false;
     if (!io.ok()) result_ = failed(io.error);
     return true;
+  }
+  while (!head_.empty()) {
+    if (!handle_.may_write) return false;
+    const iovec part{const_cast<char*>(head_.data()), head_.size()};
+    core::Reactor& reactor = stream_.reactor_;
+    const core::Io io = size_ != 0 ? reactor.send_before_more(handle_, {&part, 1}) : reactor.send(handle_, {&part, 1});
+    if (io.would_block()) return false;
+    if (!io.ok()) {
+      result_ = failed(io.error);
+      return true;
+    }
+    head_.remove_prefix(io.bytes);
   }
   while (size_ != 0) {
     if (!handle_.may_write) return false;

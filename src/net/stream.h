@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <sys/uio.h>
 
@@ -79,6 +80,7 @@ class Pace {
 class Stream {
  public:
   class Wait;
+  class Watch;
   class Read;
   class Write;
   class SendFile;
@@ -122,8 +124,9 @@ class Stream {
   void set_slowest(std::uint32_t bytes_per_s) { slowest_ = bytes_per_s; }
   // Writes all of `parts`, whose array is used up. `progress` is the time in which the peer must take some of it.
   [[nodiscard]] Write write(std::span<iovec> parts, Duration progress);
-  // Writes bytes of an open file; `Errc::closed` where the file has become shorter.
-  [[nodiscard]] SendFile send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress);
+  // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
+  [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
+                                   Duration progress);
   // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
   [[nodiscard]] End end(Duration progress);
   // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
@@ -242,6 +245,53 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   Result<void> result_;
 };
 
+// Waits for something to read without a coroutine, in whoever derives from it: an idle connection then has no frame.
+class Stream::Watch : core::Waiter, Deadline::Client {
+ public:
+  [[nodiscard]] bool watching() const { return watching_; }
+
+ protected:
+  enum class Woken : std::uint8_t {
+    readable,  // or the peer has gone
+    late,      // the deadline has passed
+    recalled,  // by recall()
+  };
+
+  explicit Watch(Stream& stream) : Waiter(&Watch::ready), Client(&Watch::expired), stream_(stream) {}
+  ~Watch() { SLUICE_ASSERT(!watching_); }
+
+  // False: there is something already.
+  [[nodiscard]] bool watch(Instant until) {
+    SLUICE_ASSERT(stream_.handle_.reader == nullptr);
+    if (stream_.may_read()) return false;
+    stream_.handle_.reader = this;
+    watching_ = true;
+    stream_.read_deadline_.start(*this, until);
+    return true;
+  }
+  // Before the stream is destroyed.
+  void unwatch() noexcept {
+    if (!watching_) return;
+    watching_ = false;
+    stream_.handle_.reader = nullptr;
+    stream_.read_deadline_.stop();
+  }
+  void recall() { wake(Woken::recalled); }
+  // Comes from within the reactor's dispatch, or from recall(). It may destroy this.
+  virtual void woken(Woken why) = 0;
+
+ private:
+  static void ready(core::Waiter& waiter) noexcept { static_cast<Watch&>(waiter).wake(Woken::readable); }
+  static void expired(Deadline::Client& client) noexcept { static_cast<Watch&>(client).wake(Woken::late); }
+  void wake(Woken why) {
+    unwatch();
+    woken(why);
+  }
+
+  Stream& stream_;
+  bool watching_ = false;
+};
+
 class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
  public:
   Read(Stream& stream, Buffer& into, std::size_t most, Instant until)
@@ -291,9 +341,10 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
 
 class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
  public:
-  SendFile(Stream& stream, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
+  SendFile(Stream& stream, std::string_view head, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
         stream_(stream),
+        head_(head),
         file_(file),
         offset_(offset),
         size_(size),
@@ -306,6 +357,7 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
 
  private:
   Stream& stream_;
+  std::string_view head_;
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;
@@ -333,8 +385,9 @@ inline Stream::Read Stream::read(Buffer& into, std::size_t most, Instant deadlin
   return {*this, into, most, deadline};
 }
 inline Stream::Write Stream::write(std::span<iovec> parts, Duration progress) { return {*this, parts, progress}; }
-inline Stream::SendFile Stream::send_file(int file, std::uint64_t offset, std::uint64_t size, Duration progress) {
-  return {*this, file, offset, size, progress};
+inline Stream::SendFile Stream::send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
+                                          Duration progress) {
+  return {*this, head, file, offset, size, progress};
 }
 inline Stream::End Stream::end(Duration progress) { return {*this, progress}; }
 inline Stream::Wait Stream::readable(Instant deadline) { return {*this, Wait::Direction::read, deadline}; }

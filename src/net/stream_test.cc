@@ -1,5 +1,7 @@
 #include "net/stream.h"
 
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -193,6 +195,84 @@ TEST_P(StreamTest, WhoTakesTooLittleIsCutAndLosesTheRest) {
     finished = true;
   }(*this, bytes, cut));
   run_until(cut);
+  run_until(done);
+}
+
+TEST_P(StreamTest, AFileFollowsItsHead) {
+  bool done = false;
+  std::string received;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  const std::string bytes(3'000'000, 'f');
+  ASSERT_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file.get()), bytes.size());
+  std::fflush(file.get());
+  tasks.spawn([](StreamTest& test, int fd) -> Task<void> {
+    Stream server(*test.reactor);
+    co_await test.accept_one(server);
+    EXPECT_TRUE(co_await server.send_file("head of nothing", fd, 0, 0, 5s));
+    EXPECT_TRUE(co_await server.send_file("head", fd, 10, 2'999'990, 5s));
+    EXPECT_EQ(co_await server.send_file("", fd, 2'999'999, 2, 5s), Result<void>(fail(Errc::closed, EPIPE)));
+  }(*this, ::fileno(file.get())));
+  tasks.spawn([](StreamTest& test, std::string& into, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    Buffer buffer;
+    for (;;) {
+      auto got = co_await client.read(buffer, 100'000, test.reactor->now() + 5s);
+      EXPECT_TRUE(got);
+      if (!got || *got == 0) break;
+      into += buffer.view();
+      buffer.clear();
+    }
+    finished = true;
+  }(*this, received, done));
+  run_until(done);
+  EXPECT_TRUE(received == "head of nothinghead" + bytes.substr(0, 2'999'991)) << received.size();
+}
+
+TEST_P(StreamTest, WhoeverWatchesIsToldOfBytesOfTheDeadlineAndOfARecall) {
+  struct Watcher final : Stream::Watch {
+    explicit Watcher(Stream& stream) : Watch(stream) {}
+    ~Watcher() { unwatch(); }
+    using Watch::recall;
+    using Watch::watch;
+    using Watch::Woken;
+    void woken(Woken reason) override { why.push_back(reason); }
+    std::vector<Woken> why;
+  };
+  using Woken = Watcher::Woken;
+  bool done = false;
+  Stream server(*reactor);
+  tasks.spawn([](StreamTest& test, Stream& into) -> Task<void> { co_await test.accept_one(into); }(*this, server));
+  tasks.spawn([](StreamTest& test, Stream& stream, bool& finished) -> Task<void> {
+    Stream client(*test.reactor);
+    EXPECT_TRUE(co_await client.connect(test.address, test.reactor->now() + 5s));
+    while (!stream.open()) co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);
+    Watcher watcher(stream);
+    Buffer buffer;
+    // What is readable from the beginning, for all that is known, is nothing.
+    while (!watcher.watch(test.reactor->now() + 20ms)) {
+      Stream::Read reading = stream.read(buffer, 100, never);
+      EXPECT_FALSE(reading.attempt());
+    }
+    EXPECT_TRUE(watcher.watching());
+    while (watcher.why.empty()) co_await core::Sleep(*test.reactor, test.reactor->now() + 5ms);
+    EXPECT_EQ(watcher.why, std::vector{Woken::late});
+    EXPECT_FALSE(watcher.watching());
+
+    EXPECT_TRUE(watcher.watch(never));
+    watcher.recall();
+    EXPECT_EQ(watcher.why, (std::vector{Woken::late, Woken::recalled}));
+
+    EXPECT_TRUE(watcher.watch(never));
+    char text[] = "word";
+    iovec part{text, 4};
+    EXPECT_TRUE(co_await client.write({&part, 1}, 5s));
+    while (watcher.watching()) co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);
+    EXPECT_EQ(watcher.why.back(), Woken::readable);
+    EXPECT_FALSE(watcher.watch(never));
+    EXPECT_EQ(watcher.why.size(), 3u);
+    finished = true;
+  }(*this, server, done));
   run_until(done);
 }
 

@@ -109,10 +109,10 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{19, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{20, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{20, 7}));
+  EXPECT_EQ(database.url.position, (Position{21, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
@@ -125,11 +125,11 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{29, 1}));
+  EXPECT_EQ(endpoint.position, (Position{30, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{33, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{34, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -600,7 +600,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
       "    | ^\n"
       "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
       "body_timeout, idle_timeout, "
-      "write_timeout, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
+      "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
 }
 
 class Files : public testing::Test {

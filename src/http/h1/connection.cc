@@ -221,81 +221,73 @@ class Connection::RequestBody final : public BodyReader {
 };
 
 Connection::Connection(Server& server)
-    : server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
+    : Watch(stream_), server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
   stream_.set_slowest(server.options_.slowest_client);
-  next_ = server.newest_;
-  if (next_ != nullptr) next_->previous_ = this;
-  server.newest_ = this;
 }
 
 Connection::~Connection() {
-  if (next_ != nullptr) next_->previous_ = previous_;
-  (previous_ != nullptr ? previous_->next_ : server_.newest_) = next_;
+  unwatch();
   if (work_) server_.give_back(std::move(work_));
 }
 
 void Connection::drain() {
   if (http2_ != nullptr) return http2_->drain();
-  if (idle_ != nullptr) return idle_->cancel();
+  if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
   stream_.give_up_handshake();
 }
 
-core::Task<void> Connection::run() {
+bool Connection::wait_for_request() {
+  woken_ = Woken::readable;
+  return watch(idle_until_);
+}
+
+void Connection::woken(Woken why) {
+  woken_ = why;
+  server_.serve(*this);
+}
+
+core::Task<Connection::Next> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  if (tls_context_) {
-    if (!co_await shake_hands()) co_return;
-    if (stream_.tls()->protocol() == "h2") co_return co_await serve_http2({});
-    if (options.http1) may_be_http2_ = false;  // by prior knowledge only where no TLS could have told (RFC 9113, 3.3)
+  if (idle_until_ == Instant{}) {  // it has only just been accepted
+    if (tls_context_) {
+      if (!co_await shake_hands()) co_return Next::end;
+      if (stream_.tls()->protocol() == "h2") co_return Next::http2;
+      if (options.http1) may_be_http2_ = false;  // by prior knowledge only where no TLS could have told (RFC 9113, 3.3)
+    }
+    idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   }
-  idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
+  const bool silent = woken_ == Woken::late;
+  if (silent && !overloaded_) {
+    stream_.say_goodbye();
+    co_return Next::end;
+  }
+  work_ = server_.take_workspace();
+  if (silent) {
+    co_await refuse(503, "The server has as many connections as it may.");
+    co_return Next::end;
+  }
+  work_->parser.set_secure(secure());
+  deadline_ = reactor.now() + options.header_timeout;
+  // While the server drains, a request that is here already still counts as begun.
+  if (server_.draining_) {
+    stream_.handle().may_read = true;
+    // Who has only just shaken hands may still be sending it.
+    if (woken_ == Woken::recalled) deadline_ = reactor.now();
+  }
+
   bool goes_on = true;
   while (goes_on) {
-    if (!work_) {
-      // Idle: the connection owns nothing but itself.
-      Result<void> waited;
-      if (!server_.draining_) {
-        net::Stream::Wait wait = stream_.readable(idle_until_);
-        idle_ = &wait;
-        waited = co_await wait;
-        idle_ = nullptr;
-      }
-      const bool silent = !waited && waited.error().code == Errc::timed_out;
-      if (silent && !overloaded_) {
-        stream_.say_goodbye();
-        co_return;
-      }
-      work_ = server_.take_workspace();
-      if (silent) {
-        co_await refuse(503, "The server has as many connections as it may.");
-        co_return;
-      }
-      work_->parser.set_secure(secure());
-      deadline_ = reactor.now() + options.header_timeout;
-      // While the server drains, a request that is here already still counts as begun.
-      if (server_.draining_) {
-        stream_.handle().may_read = true;
-        // Who has only just shaken hands may still be sending it.
-        if (!waited) deadline_ = reactor.now();
-      }
-    }
-
     if (may_be_http2_) {
       const std::string_view input = work_->input.view();
-      if (input.starts_with(h2::client_preface) || (!server_.options_.http1 && !input.empty())) {
-        Buffer received;
-        received.swap(work_->input);
-        server_.give_back(std::move(work_));
-        co_await serve_http2(std::move(received));
-        co_return;
-      }
+      if (input.starts_with(h2::client_preface) || (!options.http1 && !input.empty())) co_return Next::http2;
       may_be_http2_ = h2::client_preface.starts_with(input);
     }
     // What may become HTTP/2's preface is no request's beginning yet.
     const Parsed parsed = may_be_http2_ ? Parsed{} : work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
-      if (!work_->output.empty() && !co_await flush()) co_return;
+      if (!work_->output.empty() && !co_await flush()) co_return Next::end;
       net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
       if (!reading.attempt()) {
         if (!work_->input.empty()) {
@@ -304,11 +296,11 @@ core::Task<void> Connection::run() {
           if (server_.draining_) {
             // The answer before may still fill the socket.
             if (secure()) (void)co_await stream_.end(options.write_timeout);
-            co_return;
+            co_return Next::end;
           }
           work_->parser.reset();
           server_.give_back(std::move(work_));
-          continue;
+          co_return Next::idle;
         }
       }
       const auto got = reading.await_resume();
@@ -321,15 +313,15 @@ core::Task<void> Connection::run() {
       } else if (got && secure()) {
         (void)co_await stream_.end(options.write_timeout);
       }
-      co_return;
+      co_return Next::end;
     }
     if (parsed.state == Parsed::State::refused) {
       co_await refuse(status_of(parsed.reason), describe(parsed.reason));
-      co_return;
+      co_return Next::end;
     }
     if (overloaded_) {
       co_await refuse(503, "The server has as many connections as it may.");
-      co_return;
+      co_return Next::end;
     }
 
     began_ = reactor.now();
@@ -341,43 +333,44 @@ core::Task<void> Connection::run() {
         Response& response = answer.get();
         if (response.upgrade) [[unlikely]] {
           change_protocol(std::move(response), parsed.head_size);
-          co_return;
+          co_return Next::upgrade;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
           const Active active(server_, request.method, request.secure);
-          if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return;
+          if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return Next::end;
         }
       } else {
         const Active active(server_, request.method, request.secure);
         // Answers of requests that came before this one have waited long enough.
-        if (!work_->output.empty() && !co_await flush()) co_return;
+        if (!work_->output.empty() && !co_await flush()) co_return Next::end;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
           report(&request, 499, 0, true);
-          co_return;
+          co_return Next::end;
         }
         if (response->upgrade) {
           change_protocol(std::move(*response), parsed.head_size);
-          co_return;
+          co_return Next::upgrade;
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(*response, head_only, goes_on)) {
-          if (co_await send(std::move(*response), head_only, goes_on) == Sent::no) co_return;
+          if (co_await send(std::move(*response), head_only, goes_on) == Sent::no) co_return Next::end;
         }
       }
       work_->input.consume(parsed.head_size);
     } else {
-      if (co_await answer_with_body(parsed) == Sent::no) co_return;
+      if (co_await answer_with_body(parsed) == Sent::no) co_return Next::end;
       goes_on = work_->parser.keep_alive() && !server_.draining_;
     }
     work_->parser.reset();
     deadline_ = reactor.now() + options.header_timeout;
     idle_until_ = reactor.now() + options.idle_timeout;
-    if (work_->output.size() >= output_bytes && !co_await flush()) co_return;
+    if (work_->output.size() >= output_bytes && !co_await flush()) co_return Next::end;
   }
-  if (!work_->output.empty() && !co_await flush()) co_return;
+  if (!work_->output.empty() && !co_await flush()) co_return Next::end;
   co_await linger();
+  co_return Next::end;
 }
 
 core::Task<bool> Connection::shake_hands() {
@@ -404,7 +397,12 @@ core::Task<bool> Connection::shake_hands() {
   co_return false;
 }
 
-core::Task<void> Connection::serve_http2(Buffer received) {
+core::Task<void> Connection::run_http2() {
+  Buffer received;
+  if (work_) {
+    received.swap(work_->input);
+    server_.give_back(std::move(work_));
+  }
   h2::Connection connection(server_.http2(), stream_, peer_, secure());
   struct Becomes {
     h2::Connection*& place;
@@ -433,9 +431,9 @@ Request& Connection::present_request() {
 net::Stream::Write Connection::flush() {
   // The bytes are used up here and now; the memory stays until the workspace's next answer.
   Buffer& output = work_->output;
-  parts_[0] = {output.data(), output.size()};
+  work_->parts[0] = {output.data(), output.size()};
   output.clear();
-  return stream_.write({parts_, 1}, server_.options_.write_timeout);
+  return stream_.write({work_->parts, 1}, server_.options_.write_timeout);
 }
 
 BodyFraming Connection::append_head(const Response& response, std::optional<std::uint64_t> size, bool keep) {
@@ -490,18 +488,17 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   }
   Result<void> written;
   if (const auto* file = std::get_if<FileRange>(&response.body)) {
-    written = co_await flush();
-    if (written) {
-      written = co_await stream_.send_file(file->fd, file->offset, file->size, server_.options_.write_timeout);
-    }
+    const std::string_view head = work_->output.view();
+    written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options_.write_timeout);
+    work_->output.clear();
   } else {
     const auto* shared = std::get_if<SharedBytes>(&response.body);
     const std::string_view bytes = shared != nullptr ? shared->bytes : std::get<Buffer>(response.body).view();
     Buffer& output = work_->output;
-    parts_[0] = {output.data(), output.size()};
-    parts_[1] = {const_cast<char*>(bytes.data()), bytes.size()};
+    work_->parts[0] = {output.data(), output.size()};
+    work_->parts[1] = {const_cast<char*>(bytes.data()), bytes.size()};
     output.clear();
-    written = co_await stream_.write(parts_, server_.options_.write_timeout);
+    written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
   }
   report(&request, response.status, written ? size : 0, !written);
   co_return written ? Sent::yes : Sent::no;

@@ -21,15 +21,18 @@ namespace sluice::http::h1 {
 struct Workspace {
   explicit Workspace(const RequestLimits& limits) : parser(limits) {}
 
-  Buffer input;   // received: the current request's head, then what follows it
-  Buffer body;    // received: what follows the head of a request that has a body
-  Buffer output;  // answers that have not been written yet
+  Buffer input;    // received: the current request's head, then what follows it
+  Buffer body;     // received: what follows the head of a request that has a body
+  Buffer output;   // answers that have not been written yet
+  iovec parts[2];  // of what is being written
   RequestParser parser;
 };
 
 // One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
 // answered in their order. Answers to pipelined requests leave in one write.
-class Connection : public core::SlabAllocated {
+//
+// It runs as long as there is something to do, and then has no coroutine: an idle connection is this object alone.
+class Connection final : public core::SlabAllocated, net::Stream::Watch {
  public:
   explicit Connection(Server& server);
   Connection(const Connection&) = delete;
@@ -43,11 +46,18 @@ class Connection : public core::SlabAllocated {
   // It begins with a handshake.
   void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
 
-  core::Task<void> run();
-  // After run(): the last answer changed the protocol, and whoever goes on waits for run_upgrade(). It is a second
-  // coroutine because the frame of the first, which may be large, is not needed any more.
-  [[nodiscard]] bool upgraded() const { return upgrade_ != nullptr; }
+  // What comes after run(), whose frame is large and not needed any more.
+  enum class Next : std::uint8_t {
+    end,
+    idle,     // wait_for_request(): the server will be told when run() is to go on
+    upgrade,  // run_upgrade(): the last answer has changed the protocol
+    http2,    // run_http2()
+  };
+  core::Task<Next> run();
+  // False: there is something to read already, and run() may go on.
+  [[nodiscard]] bool wait_for_request();
   core::Task<void> run_upgrade();
+  core::Task<void> run_http2();
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
 
@@ -64,11 +74,11 @@ class Connection : public core::SlabAllocated {
   enum class Sent : bool { no, yes };
 
   [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
-  // An idle connection keeps the frame of run(). What it rarely awaits is not inlined: the compiler would lay those
-  // frames into that one, three times its size.
+  // What run() rarely awaits is not inlined: the compiler would lay those frames into that one, three times its size.
 
   // False: there is no connection.
   [[gnu::noinline]] core::Task<bool> shake_hands();
+  void woken(Woken why) override;
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
   [[nodiscard]] Request& present_request();
@@ -86,8 +96,6 @@ class Connection : public core::SlabAllocated {
   enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
   [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
-  // The rest of this connection is HTTP/2; `received` is what has been read of it.
-  [[gnu::noinline]] core::Task<void> serve_http2(Buffer received);
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
@@ -95,18 +103,17 @@ class Connection : public core::SlabAllocated {
   std::unique_ptr<Workspace> work_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
-  net::Stream::Wait* idle_ = nullptr;  // while it waits for a request
-  Presence* presence_ = nullptr;       // while a handler or a stream is waited for
-  std::unique_ptr<Upgrade> upgrade_;   // whom it has been handed over to
-  Connection* next_ = nullptr;         // the server's list
+  Presence* presence_ = nullptr;      // while a handler or a stream is waited for
+  std::unique_ptr<Upgrade> upgrade_;  // whom it has been handed over to
+  Connection* next_ = nullptr;        // the server's list, once it is open
   Connection* previous_ = nullptr;
   h2::Connection* http2_ = nullptr;  // what this connection has become
+  Woken woken_ = Woken::readable;    // why run() runs
   bool overloaded_ = false;
   bool may_be_http2_ = false;  // nothing has come yet that HTTP/2 would not begin with
   Instant began_{};            // the request that is being answered
   Instant deadline_{};         // of the head that is being read
   Instant idle_until_{};
-  iovec parts_[2];
 };
 
 }  // namespace sluice::http::h1

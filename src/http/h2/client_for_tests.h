@@ -73,6 +73,7 @@ class TestClient {
     bool opens_windows = true;
     std::uint32_t window = 65'535;
     bool enforces = true;  // messages must be right
+    std::uint32_t header_table = 4096;
   };
 
   TestClient() : TestClient(Options{}) {}
@@ -92,8 +93,9 @@ class TestClient {
     nghttp2_option_del(settings);
     nghttp2_session_callbacks_del(callbacks);
     const nghttp2_settings_entry entries[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, options.window}};
-    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, entries, 2);
+                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, options.window},
+                                              {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, options.header_table}};
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, entries, options.header_table != 4096 ? 3 : 2);
   }
   TestClient(const TestClient&) = delete;
   ~TestClient() { nghttp2_session_del(session_); }
@@ -146,6 +148,10 @@ class TestClient {
   }
   void reset(std::int32_t id, std::uint32_t error = NGHTTP2_CANCEL) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, error);
+  }
+  void resize_header_table(std::uint32_t bytes) {
+    const nghttp2_settings_entry entry{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, bytes};
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, &entry, 1);
   }
   void open_window(std::int32_t id, std::int32_t by) {
     nghttp2_submit_window_update(session_, NGHTTP2_FLAG_NONE, id, by);
@@ -429,6 +435,8 @@ class TestHandler final : public Handler {
       response.body = std::make_unique<Source>(*this, target);
     } else if (target.kind == "empty") {
       response.status = 204;
+    } else if (target.kind == "long-field") {
+      response.fields.add_owned("X-Long", pattern(target.seed, target.size));
     } else if (target.kind == "fields") {
       Buffer text;
       for (const Field& field : request.fields)

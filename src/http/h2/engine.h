@@ -43,8 +43,9 @@ class Engine {
   nghttp2_option* session_options = nullptr;
   // What every answer has besides Date and Server, the names in lower case; [1]: over TLS.
   std::array<std::vector<std::pair<std::string, std::string>>, 2> configured_fields;
-  Buffer spare_output;  // lent to the connection that writes
-  Buffer spare_input;   // lent to the tunnel that receives
+  Buffer spare_output;    // lent to the connection that writes
+  Buffer spare_input;     // lent to the tunnel that receives
+  Buffer encoded_fields;  // lent to the frame that is being sent
 
  private:
   std::vector<std::unique_ptr<Stream>> spare_streams_;

@@ -112,21 +112,27 @@ void RequestHead::add(core::Arena& arena, std::string_view name, std::string_vie
 void RequestHead::add_pseudo(core::Arena& arena, std::string_view name, std::string_view value) {
   Pseudo which{};
   std::string_view* place = nullptr;
-  if (name == ":method") {
-    which = method;
-    place = &method_;
-  } else if (name == ":path") {
-    which = path;
-    place = &path_;
-  } else if (name == ":scheme") {
-    which = scheme;
-    place = &scheme_;
-  } else if (name == ":authority") {
-    which = authority;
-    place = &authority_;
-  } else if (name == ":protocol") {
-    which = protocol;
-    place = &protocol_;
+  const auto is = [&](std::string_view text, Pseudo pseudo, std::string_view& its_place) {
+    if (name != text) return;
+    which = pseudo;
+    place = &its_place;
+  };
+  switch (name.size()) {
+    case 5:
+      is(":path", path, path_);
+      break;
+    case 7:
+      is(":method", method, method_);
+      is(":scheme", scheme, scheme_);
+      break;
+    case 9:
+      is(":protocol", protocol, protocol_);
+      break;
+    case 10:
+      is(":authority", authority, authority_);
+      break;
+    default:
+      break;
   }
   if (which == 0 || (pseudo_ & which) != 0 || !fields_.empty()) {
     malformed_ = true;

@@ -63,6 +63,14 @@ std::string_view lower_case(core::Arena& arena, std::string_view name) {
   return {to, name.size()};
 }
 
+constexpr std::size_t frame_header_bytes = 9;
+constexpr std::size_t most_payload = 16 * 1024;  // that every client takes
+
+// Of a whole frame.
+void put_length(char* frame, std::size_t length) {
+  for (const int shift : {16, 8, 0}) *frame++ = static_cast<char>(length >> shift);
+}
+
 // A field that a handler passes on from elsewhere may hold anything: what HTTP does not allow is left out.
 bool make_valid(std::string_view name, std::string_view& value) {
   if (!h1::is_token(name)) return false;
@@ -76,15 +84,15 @@ bool make_valid(std::string_view name, std::string_view& value) {
 bool is_connection_field(std::string_view name) {
   switch (name.size()) {
     case 7:
-      return name == "upgrade";
+      return same_name(name, "upgrade");
     case 10:
-      return name == "connection" || name == "keep-alive";
+      return same_name(name, "connection") || same_name(name, "keep-alive");
     case 14:
-      return name == "content-length";
+      return same_name(name, "content-length");
     case 16:
-      return name == "proxy-connection";
+      return same_name(name, "proxy-connection");
     case 17:
-      return name == "transfer-encoding";
+      return same_name(name, "transfer-encoding");
     default:
       return false;
   }
@@ -208,9 +216,12 @@ struct Session::Callbacks {
     switch (frame->hd.type) {
       case NGHTTP2_HEADERS:
       case NGHTTP2_DATA: {
-        if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) break;
-        Stream* const stream = self.find(frame->hd.stream_id);
+        const bool is_head = frame->hd.type == NGHTTP2_HEADERS;
+        const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+        Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
+        if (is_head && !std::exchange(stream->sent_head, true)) self.encode_fields(*stream, frame->hd.length == 0);
+        if (!ends) break;
         stream->sent_end = true;
         stream->body_unsent = false;
         if (!stream->client_done) self.drop_body(*stream);
@@ -302,8 +313,12 @@ void Session::end() {
   }
 }
 
-Stream* Session::find(std::int32_t id) const {
-  return static_cast<Stream*>(nghttp2_session_get_stream_user_data(session_, id));
+// Several questions in a row are about the same one.
+Stream* Session::find(std::int32_t id) {
+  if (found_ == nullptr || found_->id != id) {
+    found_ = static_cast<Stream*>(nghttp2_session_get_stream_user_data(session_, id));
+  }
+  return found_;
 }
 
 bool Session::over() const {
@@ -541,50 +556,18 @@ void Session::respond(Stream& stream) {
   }
   stream.answered = true;
   Response& answer = stream.response;
-  core::Arena& arena = stream.arena;
   if (answer.status < 200 || answer.status > 999) answer.status = 500;
-
-  std::array<nghttp2_nv, FieldList::capacity + 4 + 2 * max_configured_fields> fields;
-  std::size_t count = 0;
-  char* const digits = static_cast<char*>(arena.allocate(24, 1));
-  digits[0] = static_cast<char>('0' + answer.status / 100);
-  digits[1] = static_cast<char>('0' + answer.status / 10 % 10);
-  digits[2] = static_cast<char>('0' + answer.status % 10);
-  fields[count++] = pair(":status", {digits, 3});
-  bool has_date = false;
-  bool has_server = options().server_name.empty();
-  std::uint32_t trusted = answer.fields.trusted();
-  for (const Field& field : answer.fields.items()) {
-    const bool known = (trusted & 1) != 0;
-    trusted >>= 1;
-    std::string_view value = field.value;
-    if (!known && !make_valid(field.name, value)) continue;
-    const std::string_view name = lower_case(arena, field.name);
-    if (!known) {
-      if (is_connection_field(name)) continue;
-      has_date |= name == "date";
-      has_server |= name == "server";
-    }
-    fields[count++] = pair(name, value);
-  }
-  if (!has_date) fields[count++] = pair("date", engine_.date());
-  if (!has_server) fields[count++] = pair("server", options().server_name);
-  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields[count++] = pair(name, value);
 
   const auto size = size_of(answer.body);
   const bool upgrades = answer.upgrade != nullptr;
-  if (size && !has_no_body(answer.status) && !upgrades) {
-    const char* const end = std::to_chars(digits + 3, digits + 24, *size).ptr;
-    fields[count++] = pair("content-length", {digits + 3, static_cast<std::size_t>(end - digits - 3)});
-  }
-
   nghttp2_data_provider provider{};
   provider.source.ptr = &stream;
   provider.read_callback = &Callbacks::read_data;
   stream.body_unsent = (!size || *size != 0) && !has_no_body(answer.status) && stream.request.method != Method::head;
   stream.progress_at = engine_.reactor.now();
   const bool has_data = stream.body_unsent || upgrades;
-  if (nghttp2_submit_response(session_, stream.id, fields.data(), count, has_data ? &provider : nullptr) != 0) {
+  // The fields come into the frame when it leaves: append_frame().
+  if (nghttp2_submit_response(session_, stream.id, nullptr, 0, has_data ? &provider : nullptr) != 0) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
@@ -648,13 +631,14 @@ void Session::lend_back(Buffer& arrived) {
 void Session::produce(Buffer& out) {
   out_ = &out;
   full_ = false;
+  produced_at_.reset();
   while (!full_ && !broken_) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
     if (size < 0) {
       broken_ = true;
     } else if (size > 0) {
-      out.append(view(bytes, static_cast<std::size_t>(size)));
+      append_frame(out, view(bytes, static_cast<std::size_t>(size)));
       full_ = out.size() >= output_bytes;
     } else if (!full_ && first_ready_ != nullptr) {
       run_ready();  // upgrades whose writes have been taken
@@ -667,6 +651,96 @@ void Session::produce(Buffer& out) {
   out_ = nullptr;
   // nghttp2 has ended the connection for the client's mistake: nobody will hear of what still runs.
   if (newest_ != nullptr && over()) end();
+}
+
+// A frame of nghttp2's, as it leaves. A header section gets its fields here and not from nghttp2: HPACK has a state, so
+// they are encoded in the order of the frames, and only where the frame is sent. nghttp2 itself, which knows nothing of
+// that state, encodes nothing but trailers, and those without the dynamic table.
+void Session::append_frame(Buffer& out, std::string_view frame) {
+  const std::size_t begin = out.size();
+  out.append(frame);
+  if (frame[3] != NGHTTP2_HEADERS) return;
+  follow_resizes(frame.substr(frame_header_bytes));
+  Buffer& fields = engine_.encoded_fields;
+  if (fields.empty()) return;  // trailers
+  out.append(fields.view());
+  fields.clear();
+  const std::size_t payload = out.size() - begin - frame_header_bytes;
+  if (payload > most_payload) [[unlikely]] {
+    split_head(out, begin);
+  } else {
+    put_length(out.data() + begin, payload);
+  }
+}
+
+// A header block may begin with new sizes of the dynamic table, as the client's settings ask for them (RFC 7541, 6.3).
+void Session::follow_resizes(std::string_view block) {
+  constexpr std::uint8_t most_in_prefix = 31;
+  std::size_t at = 0;
+  const auto next = [&] { return static_cast<std::uint8_t>(block[at++]); };
+  while (at != block.size() && (static_cast<std::uint8_t>(block[at]) & 0xE0) == 0x20) {
+    std::size_t bytes = next() & most_in_prefix;
+    if (bytes == most_in_prefix) {
+      std::uint8_t byte = 128;
+      for (int shift = 0; (byte & 128) != 0; shift += 7) {
+        byte = next();
+        bytes += std::size_t{byte & 127u} << shift;
+      }
+    }
+    fields_.resize(bytes);
+  }
+}
+
+// A header section that one frame does not hold goes on in CONTINUATION frames (RFC 9113, 6.10).
+void Session::split_head(Buffer& out, std::size_t begin) {
+  Buffer whole;
+  whole.append(out.view().substr(begin));
+  out.truncate(begin);
+  std::array<char, frame_header_bytes> header;
+  std::memcpy(header.data(), whole.data(), header.size());
+  whole.consume(header.size());
+  header[4] = static_cast<char>(header[4] & ~NGHTTP2_FLAG_END_HEADERS);
+  while (!whole.empty()) {
+    const std::size_t size = std::min(whole.size(), most_payload);
+    if (size == whole.size()) header[4] = static_cast<char>(header[4] | NGHTTP2_FLAG_END_HEADERS);
+    put_length(header.data(), size);
+    out.append({header.data(), header.size()});
+    out.append(whole.view().substr(0, size));
+    whole.consume(size);
+    header[3] = NGHTTP2_CONTINUATION;
+    header[4] = 0;
+  }
+}
+
+// While nghttp2 still has the stream, and just before it gives the frame. `with_table`: the frame says nothing of the
+// table's size.
+void Session::encode_fields(const Stream& stream, bool with_table) {
+  const Response& answer = stream.response;
+  Buffer& out = engine_.encoded_fields;
+  fields_.use_table(with_table);
+  fields_.add_status(out, answer.status);
+  bool has_date = false;
+  bool has_server = options().server_name.empty();
+  std::uint32_t trusted = answer.fields.trusted();
+  for (const Field& field : answer.fields.items()) {
+    const bool known = (trusted & 1) != 0;
+    trusted >>= 1;
+    std::string_view value = field.value;
+    if (!known) {
+      if (!make_valid(field.name, value) || is_connection_field(field.name)) continue;
+      has_date |= same_name(field.name, "date");
+      has_server |= same_name(field.name, "server");
+    }
+    fields_.add(out, field.name, value);
+  }
+  if (!has_date) fields_.add(out, "date", engine_.date());
+  if (!has_server) fields_.add(out, "server", options().server_name);
+  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields_.add(out, name, value);
+  if (const auto size = size_of(answer.body); size && !has_no_body(answer.status) && !stream.tunnelled) {
+    std::array<char, 20> digits;
+    const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), *size).ptr;
+    fields_.add(out, "content-length", {digits.data(), end});
+  }
 }
 
 // How much of the body comes next. Asked only where the client's windows and the output have room.
@@ -736,7 +810,9 @@ bool Session::submit_trailers(Stream& stream) {
     std::string_view value = field.value;
     if (count == fields.size() || !make_valid(field.name, value)) continue;
     const std::string_view name = lower_case(stream.arena, field.name);
-    if (!is_connection_field(name)) fields[count++] = pair(name, value);
+    if (is_connection_field(name)) continue;
+    fields[count] = pair(name, value);
+    fields[count++].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
   }
   return count != 0 && nghttp2_submit_trailer(session_, stream.id, fields.data(), count) == 0;
 }
@@ -804,15 +880,23 @@ void Session::report(Stream& stream, bool broken) {
                                            : stream.head_complete ? 499
                                                                   : 400,
                                  .body_bytes = stream.sent_bytes,
-                                 .duration = is_request ? engine_.reactor.clock() - stream.began : Duration{},
+                                 .duration = is_request ? clock() - stream.began : Duration{},
                                  .broken = broken});
   }
   if (stream.presented) --active(stream.request);
 }
 
+// Read once for all answers that leave together.
+Instant Session::clock() {
+  if (out_ == nullptr) return engine_.reactor.clock();
+  if (!produced_at_) produced_at_ = engine_.reactor.clock();
+  return *produced_at_;
+}
+
 void Session::release(Stream& stream) {
   remove_ready(stream);
   if (in_head_ == &stream) in_head_ = nullptr;
+  if (found_ == &stream) found_ = nullptr;
   if (stream.next != nullptr) stream.next->previous = stream.previous;
   (stream.previous != nullptr ? stream.previous->next : newest_) = stream.next;
   --streams_;

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/buffer.h"
 #include "core/task.h"
 #include "http/h2/engine.h"
+#include "http/h2/field_encoder.h"
 #include "http/h2/guard.h"
 #include "http/h2/head.h"
 #include "http/message.h"
@@ -114,7 +116,12 @@ class Session {
   void malformed(Stream& stream);
   void closed(Stream& stream);
   bool submit_trailers(Stream& stream);
-  [[nodiscard]] Stream* find(std::int32_t id) const;
+  void append_frame(Buffer& out, std::string_view frame);
+  void follow_resizes(std::string_view block);
+  static void split_head(Buffer& out, std::size_t begin);
+  void encode_fields(const Stream& stream, bool with_table);
+  [[nodiscard]] Stream* find(std::int32_t id);
+  [[nodiscard]] Instant clock();
   void release(Stream& stream);
 
   Engine& engine_;
@@ -128,11 +135,14 @@ class Session {
   Stream* last_ready_ = nullptr;
   Tunnel* tunnels_ = nullptr;
   std::size_t attached_ = 0;   // tunnels whose streams are there
+  Stream* found_ = nullptr;    // by find()
   Stream* in_head_ = nullptr;  // whose header section is coming in; null: a trailer section
   std::size_t trailer_bytes_ = 0;
   bool trailers_malformed_ = false;
   KnownAuthority known_authority_;
-  Buffer* out_ = nullptr;  // while produce() runs
+  FieldEncoder fields_;
+  Buffer* out_ = nullptr;               // while produce() runs
+  std::optional<Instant> produced_at_;  // when it has asked
   const bool secure_;
   bool full_ = false;    // `out_` has enough
   bool broken_ = false;  // nghttp2 goes no further

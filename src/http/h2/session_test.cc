@@ -77,6 +77,43 @@ TEST_F(SessionTest, FieldsGoAsHttp2HasThem) {
   }
 }
 
+TEST_F(SessionTest, AHeaderThatNoFrameHoldsGoesInSeveral) {
+  TestClient client;
+  for (const std::size_t size : {16'300, 16'400, 32'700, 50'000}) {
+    const auto id = client.get("/long-field/" + std::to_string(size) + "/1");
+    const auto next = client.get("/own/10/1");
+    talk(client);
+    EXPECT_EQ(client.answers[id].fields["x-long"], pattern(1, size)) << size;
+    EXPECT_TRUE(client.answers[id].ended);
+    EXPECT_EQ(client.answers[next].body, pattern(1, 10));
+  }
+  EXPECT_TRUE(client.goaways.empty());
+}
+
+TEST_F(SessionTest, TheTableOfFieldsIsAsLargeAsTheClientAllows) {
+  for (const std::uint32_t size : {0u, 40u, 120u, 400u, 4095u, 4097u, 65'536u}) {
+    session.reset();
+    session = std::make_unique<Session>(*engine, *this, "192.0.2.1", false);
+    TestClient client({.header_table = size});
+    for (int i = 0; i < 12; ++i) {
+      const auto id = client.get("/fields/" + std::to_string(i / 3));
+      const auto stream = client.get("/stream/100/1");
+      talk(client);
+      EXPECT_EQ(client.answers[id].fields.at("x-path"), "/fields/" + std::to_string(i / 3)) << size;
+      EXPECT_EQ(client.answers[stream].fields.at("server"), "sluice");
+      EXPECT_EQ(client.answers[stream].trailers.at("row-count"), "100") << size;
+      // It may change its mind, also between an answer's head and its trailers.
+      const auto waiting = client.get("/waits/4000/1");
+      session->receive(client.take_output());
+      EXPECT_TRUE(client.receive(produced()));
+      client.resize_header_table(static_cast<std::uint32_t>(i * 37 % 200));
+      talk(client, 100ms);
+      EXPECT_EQ(client.answers[waiting].trailers.at("row-count"), "4000") << size;
+    }
+    EXPECT_TRUE(client.goaways.empty());
+  }
+}
+
 TEST_F(SessionTest, TheAnswersDoNotDependOnHowTheBytesCome) {
   TestClient client;
   client.get("/own/100/1");

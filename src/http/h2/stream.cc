@@ -77,7 +77,7 @@ void Stream::reset() {
   forget(given);
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
-  drops_body = answered = sent_end = false;
+  drops_body = answered = sent_head = sent_end = false;
   response.body.emplace<std::monostate>();
   response.upgrade.reset();
   tunnelled = false;

@@ -68,7 +68,8 @@ class Stream final : public BodyReader, public core::SlabAllocated {
 
   Response response;
   bool answered = false;  // the response has been handed to nghttp2
-  bool sent_end = false;  // and has left as a whole
+  bool sent_head = false;
+  bool sent_end = false;  // it has left as a whole
   Buffer pulled;          // of a BodySource: what has not been sent
   bool source_done = false;
   bool failed = false;       // we cannot go on, and not by the client's fault

@@ -300,24 +300,27 @@ core::Io Session::write(std::span<iovec>& parts) {
   return {};
 }
 
-core::Io Session::send_file(int file, std::uint64_t& offset, std::uint64_t& size) {
+core::Io Session::send_file(std::string_view& head, int file, std::uint64_t& offset, std::uint64_t& size) {
   if (!handle_.may_write) return {.error = EAGAIN};
   if (!unsent_.empty()) {
     if (const core::Io io = flush(); !io.ok()) return io;
   }
   Buffer& plain = core_.plain;
   plain.clear();
-  while (size != 0) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size, batch_bytes));
-    char* const into = plain.reserve(wanted);
-    const ssize_t got = ::pread(file, into, wanted, static_cast<off_t>(offset));
+  while (!head.empty() || size != 0) {
+    const std::size_t before = std::min(head.size(), batch_bytes);
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size, batch_bytes - before));
+    char* const into = plain.reserve(before + wanted);
+    if (before != 0) std::memcpy(into, head.data(), before);
+    const ssize_t got = wanted != 0 ? ::pread(file, into + before, wanted, static_cast<off_t>(offset)) : 0;
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return {.error = errno};
-    if (got == 0) return {.error = EPIPE};  // the file has become shorter
-    if (!encrypt(into, static_cast<std::size_t>(got))) {
+    if (got == 0 && wanted != 0) return {.error = EPIPE};  // the file has become shorter
+    if (!encrypt(into, before + static_cast<std::size_t>(got))) {
       (void)flush();
       return {.error = EPROTO};
     }
+    head.remove_prefix(before);
     offset += static_cast<std::uint64_t>(got);
     size -= static_cast<std::uint64_t>(got);
     if (const core::Io io = flush(); !io.ok()) return io;

@@ -55,7 +55,7 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] core::Io read(char* into, std::size_t size);
   // Success: all of it is with the kernel. The parts, or the range, move on as they are taken.
   [[nodiscard]] core::Io write(std::span<iovec>& parts);
-  [[nodiscard]] core::Io send_file(int file, std::uint64_t& offset, std::uint64_t& size);
+  [[nodiscard]] core::Io send_file(std::string_view& head, int file, std::uint64_t& offset, std::uint64_t& size);
   // Something is encrypted and not with the kernel yet: write() goes on with it, also without parts.
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   // Says that nothing follows (close_notify). Success: it is with the kernel.

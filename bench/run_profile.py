@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""What a request of the ladder costs, counted and not timed: system calls by strace, instructions in user space by callgrind.
+Neither depends on how busy the machine is. One worker each, 100 keep-alive connections, 1,500 bytes.
+
+usage: run_profile.py [--only NAME,NAME]
+"""
+import argparse
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import harness
+from harness import fetch, folder, tell
+from http_clients import wrk
+from http_servers import floor, h2o, make_site, nginx, ours
+from run_ladder import BODY, STEPS, TARGET, ladder
+
+SERVERS = {**{step: lambda where, step=step: ladder(step, where) for step in STEPS}, "floor": floor, "sluice": ours,
+           "h2o": h2o, "nginx": nginx}
+
+
+def system_calls(program, where):
+    """{name: how often for one request}"""
+    output = where / "strace"
+    tracing = subprocess.Popen(["strace", "-c", "-f", "-o", str(output), *(f"-p{pid}" for pid in program.pids)],
+                               stderr=subprocess.DEVNULL)
+    time.sleep(0.7)
+    requests = wrk(program.port, TARGET, 100, 2)["requests"]
+    tracing.send_signal(signal.SIGINT)
+    tracing.wait()
+    return {name: round(int(count) / requests, 2) for count, name in
+            re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", output.read_text(), re.M)
+            if name != "total" and int(count) / requests >= 0.02}
+
+
+def instructions(start, where):
+    """In user space, for one request."""
+    dumps = where / "callgrind"
+    dumps.mkdir()
+    harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={dumps}/out.%p"]
+    program = start(where)
+    harness.under = []
+    wrk(program.port, TARGET, 100, 1)
+
+    def control(what):
+        for pid in program.pids:
+            subprocess.run(["callgrind_control", what, str(pid)], capture_output=True)
+
+    control("-z")
+    requests = wrk(program.port, TARGET, 100, 3)["requests"]
+    control("-d")
+    time.sleep(1)
+    program.stop()
+    counted = sum(int(number) for file in dumps.glob("out.*.1")
+                  for number in re.findall(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)[:1])
+    for file in dumps.iterdir():
+        file.unlink()
+    dumps.rmdir()
+    return round(counted / requests)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(SERVERS))
+    args = parser.parse_args()
+    where = pathlib.Path(folder())
+    make_site(where, page=BODY)
+    for name in args.only.split(","):
+        program = SERVERS[name](where)
+        if fetch(program.port, TARGET) != (200, b"a" * BODY):
+            raise SystemExit(f"{name} does not answer with the file")
+        calls = system_calls(program, where)
+        program.stop()
+        tell(bench="profile", server=name, system_calls=round(sum(calls.values()), 1), of_these=calls,
+             instructions_user=instructions(SERVERS[name], where))
+
+
+if __name__ == "__main__":
+    main()
