@@ -181,7 +181,7 @@ Result<void> ScanConnection::start() {
   auto prepared = connection_->prepared(id_, text_);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   running_ = *prepared;
-  return bind(running_->handle, arguments_.list);
+  return sqlite::bind(running_->handle, arguments_.list);
 }
 
 Result<void> ScanConnection::step_rows() {
