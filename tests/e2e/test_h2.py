@@ -336,7 +336,8 @@ def h2spec():
             pytest.skip("h2spec needs Go to be built")
         built = subprocess.run(["go", "install", "github.com/summerwind/h2spec/cmd/h2spec@latest"], capture_output=True,
                                text=True, timeout=500, env={**os.environ, "GOBIN": str(program.parent)})
-        assert built.returncode == 0, built.stderr
+        if built.returncode != 0:
+            pytest.skip(f"h2spec cannot be fetched and built: {built.stderr[-500:]}")
     return program
 
 
