@@ -200,7 +200,7 @@ class Checker {
         complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
       }
     }
-    if (endpoint.get.value.empty() && endpoint.writing_methods().empty()) {
+    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
     }
     for (const auto& parameter : endpoint.params) {
