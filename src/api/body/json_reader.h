@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "api/body/json_row.h"
+#include "api/body/line_scan.h"
 #include "api/body/reader.h"
 
 namespace sluice::api {
