@@ -67,7 +67,7 @@ RowReader::Next CsvReader::step() {
   const auto size = static_cast<std::size_t>((stop != nullptr ? stop : end) - begin);
   if (size > limits_.row_bytes) {
     const Next next = refused(begin, "the row is longer than " + std::to_string(limits_.row_bytes) + " bytes");
-    if (scan_.in_quotes()) quote_line_ = text_.line_of(begin + scan_.quote());
+    if (scan_.quote() != RecordScan::none) quote_line_ = text_.line_of(begin + scan_.quote());
     text_.use_to(stop != nullptr ? stop + 1 : end);
     skipping_ = stop == nullptr;
     scanned_ = 0;
@@ -93,10 +93,9 @@ RowReader::Next CsvReader::step() {
 RowReader::Next CsvReader::skip_record() {
   const char* const begin = text_.begin();
   const char* const end = text_.end();
-  constexpr std::size_t before = SIZE_MAX;
-  scan_.forget_quote(before);
+  scan_.forget_quote();
   const char* const stop = scan_.run(begin, begin, end);
-  if (scan_.in_quotes() && scan_.quote() != before) quote_line_ = text_.line_of(begin + scan_.quote());
+  if (scan_.quote() != RecordScan::none) quote_line_ = text_.line_of(begin + scan_.quote());
   text_.use_to(stop != nullptr ? stop + 1 : end);
   if (stop == nullptr && !finished()) return Next::need_more;
   if (stop == nullptr && scan_.in_quotes()) {
@@ -123,7 +122,7 @@ RowReader::Next CsvReader::taken(const char* begin) {
   if (size > limits_.row_bytes) {
     return refused(begin, "the row is longer than " + std::to_string(limits_.row_bytes) + " bytes");
   }
-  if (!is_text({begin, size})) [[unlikely]] {
+  if (!plain_ && !is_text({begin, size})) [[unlikely]] {
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       const Cell& cell = cells_[i];
       const std::string_view text(cell.begin, cell.end);
@@ -181,17 +180,18 @@ std::string_view CsvReader::text_of(const Cell& cell) {
   const auto size = static_cast<std::size_t>(cell.end - cell.begin);
   if (!cell.doubled) return {cell.begin, size};
   if (decoded_.empty()) {
-    static_cast<void>(decoded_.reserve(static_cast<std::size_t>(record_end_ - cells_[0].begin)));
+    static_cast<void>(decoded_.reserve(static_cast<std::size_t>(record_end_ - cells_[0].begin) + Chunk::size));
   }
-  char* const start = decoded_.reserve(size);
+  // In chunks, which may reach past the end: what is stored there is not counted.
+  char* const start = decoded_.reserve(size + Chunk::size);
   char* to = start;
-  for (const char* at = cell.begin; at != cell.end;) {
-    const auto left = static_cast<std::size_t>(cell.end - at);
-    const auto* quote = static_cast<const char*>(std::memchr(at, '"', left));
-    const std::size_t taken = quote != nullptr ? static_cast<std::size_t>(quote - at) + 1 : left;
-    std::memcpy(to, at, taken);
-    to += taken;
-    at += quote != nullptr ? taken + 1 : taken;  // the second one of the pair
+  for (const char* at = cell.begin; at < cell.end;) {
+    const Chunk chunk = Chunk::load(at);
+    chunk.store(to);
+    const unsigned quotes = chunk.quotes();
+    const std::size_t taken = quotes == 0 ? Chunk::size : static_cast<std::size_t>(std::countr_zero(quotes)) + 1;
+    to += std::min(taken, static_cast<std::size_t>(cell.end - at));
+    at += quotes == 0 ? taken : taken + 1;  // the second one of the pair
   }
   const auto written = static_cast<std::size_t>(to - start);
   decoded_.commit(written);
@@ -208,11 +208,18 @@ CsvReader::Parsed CsvReader::bad(const char* at, const char* reason) {
 // once, in order.
 CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
   const char* base = begin;
-  unsigned specials = Chunk::load(base).csv_specials();
+  unsigned specials = 0;
+  unsigned doubts = 0;
+  const auto look = [&] {
+    const Chunk chunk = Chunk::load(base);
+    specials = chunk.csv_specials();
+    doubts |= chunk.no_plain_text();
+  };
+  look();
   const auto next = [&] {
     while (specials == 0) {
       base += Chunk::size;
-      specials = Chunk::load(base).csv_specials();
+      look();
     }
     const char* const found = base + std::countr_zero(specials);
     specials &= specials - 1;
@@ -262,6 +269,7 @@ CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
       continue;
     }
     record_end_ = at;
+    plain_ = doubts == 0;
     after_ = std::min(at + 1, end);
     return Parsed::record;
   }

@@ -19,14 +19,15 @@ class RecordScan {
   void clear() { *this = {}; }
 
   [[nodiscard]] bool in_quotes() const { return state_ == State::quoted; }
-  // Where the last quoted field begins.
+  // Where the last quoted field that run() came to begins; none: it came to none.
+  static constexpr std::size_t none = SIZE_MAX;
   [[nodiscard]] std::size_t quote() const { return quote_; }
-  void forget_quote(std::size_t none) { quote_ = none; }
+  void forget_quote() { quote_ = none; }
 
  private:
   enum class State : std::uint8_t { field, plain, quoted, quote };
   State state_ = State::field;
-  std::size_t quote_ = 0;
+  std::size_t quote_ = none;
 };
 
 // text/csv (RFC 4180) with a header line. As PostgreSQL's COPY reads it: a field that is empty without quotes is null.
@@ -73,6 +74,7 @@ class CsvReader final : public Reader {
   RecordScan scan_;
   std::size_t scanned_ = 0;  // of the record that begins where the text does
   std::uint64_t quote_line_ = 0;
+  bool plain_ = false;  // the record that was parsed is ASCII without NUL for sure
   bool started_ = false;
   bool has_header_ = false;
   bool skipping_ = false;
