@@ -185,6 +185,18 @@ void JsonReader::end_element(const char* at) {
   scanned_ = 0;
 }
 
+const char* JsonReader::row_start(const char* at, const char* end) const {
+  constexpr std::string_view between = " \t\r\n,[";
+  while (at < end && between.contains(*at)) ++at;
+  return at;
+}
+
+std::string JsonReader::pointer_to(std::string_view name) const {
+  std::string pointer = JsonRow::pointer_to(name);
+  if (!single_) JsonRow::prepend(std::to_string(row_ - 1), pointer);
+  return pointer;
+}
+
 // Where the row's fault is, from the body's root on.
 const std::string& JsonReader::pointer() {
   pointer_ = json_.pointer();

@@ -46,6 +46,8 @@ class JsonReader final : public Reader {
   };
 
   Next step() override;
+  [[nodiscard]] const char* row_start(const char* at, const char* end) const override;
+  [[nodiscard]] std::string pointer_to(std::string_view name) const override;
   Next element();
   Next skip_element();
   Next bad_element();
@@ -75,6 +77,7 @@ class NdjsonReader final : public Reader {
 
  private:
   Next step() override;
+  [[nodiscard]] std::string pointer_to(std::string_view name) const override { return JsonRow::pointer_to(name); }
   Next line(char* begin, char* end);
 
   JsonRow json_;

@@ -93,6 +93,16 @@ bool JsonRow::fail(const char* at, std::string_view reason) {
   return false;
 }
 
+std::string JsonRow::pointer_to(std::string_view name) {
+  std::string pointer;
+  while (!name.empty()) {
+    const auto dot = name.rfind('.');
+    prepend(name.substr(dot == name.npos ? 0 : dot + 1), pointer);
+    name = name.substr(0, dot == name.npos ? 0 : dot);
+  }
+  return pointer;
+}
+
 void JsonRow::prepend(std::string_view name, std::string& pointer) {
   std::string step = "/";
   for (const char c : shown(name)) {

@@ -41,6 +41,8 @@ class JsonRow {
   [[nodiscard]] const std::string& reason() const { return reason_; }
   [[nodiscard]] const std::string& pointer() const { return pointer_; }  // from the row on: "/a/b"
 
+  // "/a/b" for the name "a.b".
+  [[nodiscard]] static std::string pointer_to(std::string_view name);
   // Puts "/name" before a pointer, escaped (RFC 6901, 3).
   static void prepend(std::string_view name, std::string& pointer);
 

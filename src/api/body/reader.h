@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "api/body/body_text.h"
 #include "api/body/field_tree.h"
@@ -16,15 +17,29 @@ class Reader : public RowReader {
   void finish() final { finished_ = true; }
   [[nodiscard]] Next next() final {
     if (last_ == Next::end || last_ == Next::broken) return last_;
+    row_begin_ = text_.begin();
     return last_ = step();
   }
   [[nodiscard]] std::span<const Value> row() const final { return fields_.values(); }
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
+  [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
+    return {.line = text_.line_of(row_start(row_begin_, text_.begin())),
+            .row = row_ - 1,
+            .pointer = pointer_to(shape_.names[name]),
+            .reason = std::move(reason)};
+  }
 
  protected:
-  Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits) {}
+  Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
 
   [[nodiscard]] virtual Next step() = 0;
+  // Where the row begins behind what separates it from the one before it.
+  [[nodiscard]] virtual const char* row_start(const char* at, const char* end) const {
+    while (at < end && (*at == '\n' || *at == '\r')) ++at;
+    return at;
+  }
+  // A field of the row that was read last, as faults name it.
+  [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
 
   [[nodiscard]] bool finished() const { return finished_; }
 
@@ -71,6 +86,8 @@ class Reader : public RowReader {
     fault_.reason = reason;
   }
 
+  const Shape& shape_;
+  const char* row_begin_ = nullptr;
   bool finished_ = false;
   Next last_ = Next::need_more;
 };
