@@ -4,7 +4,7 @@
 
 namespace sluice::api {
 
-FieldTree::FieldTree(const Shape& shape) : nodes_(1), values_(shape.names.size()) {
+FieldTree::FieldTree(const Shape& shape) : nodes_(1), values_(shape.names.size()), allow_unknown_(shape.allow_unknown) {
   for (std::uint32_t slot = 0; slot < shape.names.size(); ++slot) {
     std::uint32_t index = 0;
     const std::string_view path = shape.names[slot];
@@ -55,6 +55,11 @@ std::uint32_t FieldTree::find(std::string_view name) const {
     if (index == none || dot == std::string_view::npos) return index;
     rest.remove_prefix(dot + 1);
   }
+}
+
+std::uint32_t FieldTree::column(std::string_view name) const {
+  const std::uint32_t index = find(name);
+  return index != none && nodes_[index].named() ? index : none;
 }
 
 void FieldTree::clear() { std::ranges::fill(values_, Value{}); }

@@ -32,12 +32,15 @@ class FieldTree {
 
   explicit FieldTree(const Shape& shape);
 
+  [[nodiscard]] bool allows_unknown() const { return allow_unknown_; }
   [[nodiscard]] Node& root() { return nodes_[0]; }
   [[nodiscard]] Node& at(std::uint32_t index) { return nodes_[index]; }
   // none: it has no such child.
   [[nodiscard]] std::uint32_t child_of(const Node& node, std::string_view name) const;
   // A column's: the root's child of this name, or by its path ("a.b").
   [[nodiscard]] std::uint32_t find(std::string_view name) const;
+  // Likewise of text, which no object can be read from: one that is named itself.
+  [[nodiscard]] std::uint32_t column(std::string_view name) const;
 
   // Begins a row: everything is missing.
   void clear();
@@ -51,6 +54,7 @@ class FieldTree {
  private:
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  bool allow_unknown_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> copies_;
 };
 

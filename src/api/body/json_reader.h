@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "api/body/json_row.h"
+#include "api/body/line_scan.h"
 #include "api/body/reader.h"
 
 namespace sluice::api {
@@ -45,7 +46,6 @@ class JsonReader final : public Reader {
   };
 
   Next step() override;
-  [[nodiscard]] const char* row_start(const char* at, const char* end) const override;
   [[nodiscard]] std::string pointer_to(std::string_view name) const override;
   Next element();
   Next skip_element();

@@ -1,10 +1,13 @@
 #include "api/body/json_reader.h"
 
+#include <iterator>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <simdjson.h>
 
 #include "api/body/test_support.h"
 
@@ -224,6 +227,42 @@ TEST(Json, KeepsItsLimits) {
   const RowLimits narrow{.columns = 2};
   EXPECT_EQ(json("[{\"a\":1,\"b\":2},{\"a\":1,\"b\":2,\"c\":3}]", ab, narrow, true),
             "1 2\nbad 1:1 /1: an object has more than 2 fields\nend");
+}
+
+// Documents with a few bytes changed: the verdict is simdjson's.
+TEST(Json, JudgesAsSimdjson) {
+  static constexpr std::string_view documents[] = {
+      "{\"x\":[1,-2.5e+10,0.25,{\"y\":null}],\"\xc3\xa9\":\"\xe2\x82\xac\"}",
+      "{\"text\":\"a\\n\\u20ac\\ud83d\\ude00\\\"\\\\\",\"t\":true,\"f\":false,\"n\":null}",
+      "{ \"a\" : [ ] , \"b\" : { } ,\t\"c\" : [ [ 0 ] , \"0123456789abcdef0123456789\" ] }"};
+  static constexpr std::string_view bytes = "{}[]:,\"\\ \n0123456789.eE+-tfnaud8\x01\x7f\x80\xc3\xe2\xf0\xff/";
+  std::mt19937 random(20261122);
+  simdjson::dom::parser parser;
+  const Shape shape{{""}};
+  std::size_t good = 0;
+  for (int round = 0; round < 60'000; ++round) {
+    std::string text(documents[random() % std::size(documents)]);
+    for (std::size_t changes = random() % 3; changes != 0; --changes) {
+      const std::size_t at = random() % text.size();
+      const char byte = bytes[random() % bytes.size()];
+      const auto kind = random() % 3;
+      if (kind == 0) text[at] = byte;
+      if (kind == 1) text.insert(at, 1, byte);
+      if (kind == 2) text.erase(at, 1);
+    }
+    if (text.find("\\u0000") != std::string::npos) continue;  // which is JSON, but no text for a database
+    simdjson::dom::element element;
+    const auto error = parser.parse(text).get(element);
+    if (error == simdjson::NUMBER_ERROR) continue;  // also one that no double or integer holds
+    const bool expected = error == simdjson::SUCCESS && element.is_object();
+    const std::string result = said_of(BodyFormat::json, shape, {}, {text});
+    ASSERT_EQ(result.ends_with("end of one") && !result.starts_with("bad"), expected)
+        << text << "\n"
+        << simdjson::error_message(error) << "\n"
+        << result;
+    good += expected ? 1 : 0;
+  }
+  EXPECT_GT(good, 20'000u);
 }
 
 TEST(Ndjson, ReadsLines) {

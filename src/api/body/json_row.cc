@@ -215,7 +215,8 @@ bool JsonRow::value(std::uint32_t field) {
     case '"': {
       Text raw;
       if (!string(raw)) return false;
-      if (raw.escaped && decoded_.empty()) static_cast<void>(decoded_.reserve(static_cast<std::size_t>(end_ - begin_)));
+      if (raw.escaped && decoded_.empty())
+        static_cast<void>(decoded_.reserve(static_cast<std::size_t>(end_ - begin_) + Chunk::size));
       read = {Value::Kind::string, raw.escaped ? decoded(raw, decoded_) : std::string_view(raw.begin, raw.end)};
       break;
     }
@@ -384,16 +385,18 @@ bool JsonRow::escape(const char*& at) {
 
 std::string_view JsonRow::decoded(const Text& text, Buffer& into) const {
   const auto size = static_cast<std::size_t>(text.end - text.begin);
-  char* const start = into.reserve(size);  // an escape is never shorter than what it stands for
+  // An escape is never shorter than what it stands for. Chunks may reach past the end: what is stored there is not
+  // counted.
+  char* const start = into.reserve(size + Chunk::size);
   char* to = start;
-  for (const char* at = text.begin; at != text.end;) {
-    const auto* found = static_cast<const char*>(std::memchr(at, '\\', static_cast<std::size_t>(text.end - at)));
-    const char* const plain_end = found != nullptr ? found : text.end;
-    const auto plain = static_cast<std::size_t>(plain_end - at);
-    std::memcpy(to, at, plain);
+  for (const char* at = text.begin; at < text.end;) {
+    const Chunk chunk = Chunk::load(at);
+    chunk.store(to);
+    const unsigned specials = chunk.json_specials();  // a backslash, or the quote that ends the string
+    const std::size_t plain = specials == 0 ? Chunk::size : static_cast<std::size_t>(std::countr_zero(specials));
     to += plain;
-    at = plain_end;
-    if (found == nullptr) break;
+    at += plain;
+    if (specials == 0 || at == text.end) continue;
     if (at[1] != 'u') {
       *to++ = meaning(at[1]);
       at += 2;

@@ -17,13 +17,12 @@ class Reader : public RowReader {
   void finish() final { finished_ = true; }
   [[nodiscard]] Next next() final {
     if (last_ == Next::end || last_ == Next::broken) return last_;
-    row_begin_ = text_.begin();
     return last_ = step();
   }
   [[nodiscard]] std::span<const Value> row() const final { return fields_.values(); }
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
   [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
-    return {.line = text_.line_of(row_start(row_begin_, text_.begin())),
+    return {.line = text_.line_of(row_begin_),
             .row = row_ - 1,
             .pointer = pointer_to(shape_.names[name]),
             .reason = std::move(reason)};
@@ -33,17 +32,14 @@ class Reader : public RowReader {
   Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
 
   [[nodiscard]] virtual Next step() = 0;
-  // Where the row begins behind what separates it from the one before it.
-  [[nodiscard]] virtual const char* row_start(const char* at, const char* end) const {
-    while (at < end && (*at == '\n' || *at == '\r')) ++at;
-    return at;
-  }
   // A field of the row that was read last, as faults name it.
   [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
 
   [[nodiscard]] bool finished() const { return finished_; }
 
-  Next good_row() {
+  // One that begins here.
+  Next good_row(const char* begin) {
+    row_begin_ = begin;
     fields_.complete();
     ++row_;
     return Next::row;
@@ -92,44 +88,7 @@ class Reader : public RowReader {
   Next last_ = Next::need_more;
 };
 
-// Cuts a text into lines that are rows, without looking at a byte twice.
-class LineScan {
- public:
-  enum class Found : std::uint8_t { line, need_more, too_long, end };
-
-  // line: [text.begin(), end), without the line end, which next_line() passes. too_long: said once, as soon as it is
-  // known; the rest of the line is passed over.
-  Found run(BodyText& text, bool finished, std::size_t longest, char*& end) {
-    for (;;) {
-      char* const begin = text.begin();
-      char* const stop = text.end();
-      if (begin == stop && finished) return Found::end;
-      const std::size_t size = static_cast<std::size_t>(stop - begin);
-      char* found = static_cast<char*>(std::memchr(begin + scanned_, '\n', size - scanned_));
-      if (found == nullptr && finished) found = stop;
-      const std::size_t length = found != nullptr ? static_cast<std::size_t>(found - begin) : size;
-      if (skipping_) {
-        scanned_ = 0;
-        text.use_to(found == nullptr || found == stop ? stop : found + 1);
-        skipping_ = found == nullptr;
-        if (found == nullptr) return Found::need_more;
-        continue;
-      }
-      if (length > longest) {
-        skipping_ = true;
-        scanned_ = 0;
-        return Found::too_long;
-      }
-      scanned_ = found == nullptr ? size : 0;
-      end = found;
-      return found == nullptr ? Found::need_more : Found::line;
-    }
-  }
-  static void next_line(BodyText& text, const char* end) { text.use_to(end == text.end() ? end : end + 1); }
-
- private:
-  std::size_t scanned_ = 0;
-  bool skipping_ = false;
-};
+// Valid UTF-8 without NUL: what any database takes as text.
+[[nodiscard]] bool is_text(std::string_view bytes);
 
 }  // namespace sluice::api

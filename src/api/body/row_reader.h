@@ -28,7 +28,8 @@ struct Value {
 
 // What rows are made of. A name is a field's ("a"), one inside of objects ("a.b"), or "" for the whole row as json,
 // which only json and ndjson have: it is missing elsewhere. csv, csj and form may also use "a.b" itself as a name. A
-// field that is not named is a fault, in nested objects too, unless the object that it lies in is named as well.
+// field that is not named is a fault, in nested objects too, unless the object that it lies in is named as well; one
+// that is named and there twice always is.
 struct Shape {
   std::vector<std::string> names;  // the same one may be there twice
   bool allow_unknown = false;
