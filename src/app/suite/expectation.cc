@@ -235,6 +235,8 @@ std::expected<std::vector<Json>, JsonError> parse_line(std::string_view line) {
 
 Json json_of(const Value& value, Side side, const config::Source& source, std::vector<config::Diagnostic>& errors) {
   if (value.kind != Value::Kind::string) return convert(value, side, errors);
+  const auto pieces = split_variables(value.text);
+  if (pieces && pieces->size() == 1 && pieces->front().is_variable) return Json::string(value.text);
   auto parsed = parse_json(value.text);
   if (!parsed) {
     const std::uint32_t character = sql::character_position(value.text, parsed.error().offset);

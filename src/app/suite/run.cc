@@ -224,6 +224,7 @@ class Run {
     }
     Tap::Details details = step_run.details();
     if (const std::string log = server_.log(log_begin); !log.empty()) details.emplace_back("server_log", cut(log));
+    if (const std::string death = server_.death(); !death.empty()) details.emplace_back("server", "it has ended: " + death);
     tap_.not_ok(name, details);
     return false;
   }

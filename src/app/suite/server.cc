@@ -65,7 +65,10 @@ std::expected<void, Server::Failure> Server::start(config::Config config, Instan
       if (said.empty()) said = how_it_ended(status_);
       return std::unexpected(Failure{std::move(said), code});
     }
-    if (can_connect(socket_path_)) return {};
+    if (can_connect(socket_path_)) {
+      serving_ = true;
+      return {};
+    }
     if (signals.interrupted()) return std::unexpected(Failure{"interrupted by a signal", exit_failure});
     if (now() >= deadline) return std::unexpected(Failure{"the server is not ready in time\n" + log(), exit_failure});
     std::this_thread::sleep_for(look_every);
@@ -106,7 +109,7 @@ bool Server::ended() {
 }
 
 std::expected<void, Server::Failure> Server::stop(Instant deadline) {
-  if (child_ < 0) return {};
+  if (!serving_) return {};
   if (!ended()) {
     ::kill(child_, SIGTERM);
     while (!ended()) {
@@ -123,6 +126,8 @@ std::expected<void, Server::Failure> Server::stop(Instant deadline) {
   if (WIFEXITED(status_) && WEXITSTATUS(status_) == 0) return {};
   return std::unexpected(Failure{how_it_ended(status_) + "\n" + log(), exit_failure});
 }
+
+std::string Server::death() { return serving_ && ended() ? how_it_ended(status_) : ""; }
 
 std::string Server::log(std::size_t from) const {
   std::ifstream file(log_path_, std::ios::binary);

@@ -32,6 +32,9 @@ class Server {
   // SIGTERM. An error: it did not drain and exit with 0 before the deadline, and has been killed.
   [[nodiscard]] std::expected<void, Failure> stop(Instant deadline);
 
+  // How it has ended by itself, such as "signal 11"; empty: it runs.
+  [[nodiscard]] std::string death();
+
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
   // What it has written to its log behind the first `from` bytes; and how many there are.
   [[nodiscard]] std::string log(std::size_t from = 0) const;
@@ -46,6 +49,7 @@ class Server {
   std::string log_path_;
   pid_t child_ = -1;
   int status_ = 0;  // as waitpid() gives it
+  bool serving_ = false;
 };
 
 }  // namespace sluice::app::suite

@@ -46,7 +46,14 @@ const Json* find_path(const Json& value, const std::vector<std::string>& path, s
   return at;
 }
 
-std::string shown(std::string_view text) { return fmt::format("{}", text.size() > 200 ? std::string(text.substr(0, 200)) + "…" : text); }
+// So much of a value as a line shows, without half a character at its end.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 200;
+  if (text.size() <= most) return std::string(text);
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
 
 }  // namespace
 
@@ -118,7 +125,9 @@ void StepRun::run_request(const std::string& socket_path, Instant deadline, Sign
   request.method = step_.method;
   auto target = expand(step_.target, variables_, escape_segment);
   if (!target) return problem(target.error());
-  request.target = std::move(*target);
+  for (const char c : *target) {
+    request.target += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : escape_segment({&c, 1});
+  }
   for (const Texts* fields : {&step_.options.headers, &suite_.options.headers}) {
     for (const auto& [name, value] : *fields) {
       const bool is_said = std::ranges::any_of(request.fields, [&](const auto& field) {
@@ -134,6 +143,7 @@ void StepRun::run_request(const std::string& socket_path, Instant deadline, Sign
   const auto text = write_request(request);
   if (!text) return problem(text.error());
   sent_ = *text;
+  std::erase(sent_, '\r');
   auto answer = send_request(socket_path, request, deadline, signals);
   if (!answer) return problem(answer.error());
   judge(std::move(*answer));
@@ -243,7 +253,7 @@ Tap::Details StepRun::details() const {
   details.emplace_back("message", message());
   details.emplace_back("at", fmt::format("{}:{}", suite_.source.name(), step_.options.position.line));
   if (problems_.size() > 1) details.emplace_back("differences", fmt::format("{}\n", fmt::join(problems_, "\n")));
-  if (!diff_.empty()) details.emplace_back("diff", cut(diff_));
+  if (!diff_.empty()) details.emplace_back("diff", cut("--- expected\n+++ got\n" + diff_));
   details.emplace_back(step_.is_request() ? "request" : "sql", cut(sent_));
   if (answer_) {
     std::string text = fmt::format("{}\n", answer_->status);

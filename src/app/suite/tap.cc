@@ -26,18 +26,18 @@ std::string tap_description(std::string_view text) {
 }
 
 std::string yaml_entry(std::string_view key, std::string_view value) {
-  const bool block = value.contains('\n') && std::ranges::none_of(value, is_control);
+  // A first line that begins with a blank would be taken for more indentation.
+  const bool block = value.contains('\n') && std::ranges::none_of(value, is_control) && value[0] != ' ';
   if (!block) {
     Buffer escaped;
     append_json_escaped(escaped, value);
     return fmt::format("  {}: \"{}\"\n", key, escaped.view());
   }
-  // The digit says how far the block is indented, for a first line that begins with blanks.
-  std::string result = fmt::format("  {}: |2\n", key);
+  std::string result = fmt::format("  {}: |\n", key);
   while (value.ends_with('\n')) value.remove_suffix(1);
   for (;;) {
     const std::size_t end = std::min(value.find('\n'), value.size());
-    if (end != 0) result += "    ";
+    result += "    ";  // of empty lines too: prove takes one without for the block's end
     result += value.substr(0, end);
     result += '\n';
     if (end == value.size()) return result;

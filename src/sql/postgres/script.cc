@@ -39,6 +39,7 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
     co_return std::unexpected(lost(written.error().text()));
   }
   std::optional<Error> refused;
+  std::size_t complete = 0;  // statements
   for (;;) {
     Message message;
     const Framing framing = frame(in.data(), in.size(), message_limit, message);
@@ -59,6 +60,9 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
       if (!notice) co_return std::unexpected(lost("the server sent a malformed message"));
       ServerError error(*notice);
       refused = {Failure::statement, std::move(error.sqlstate), std::move(error.message), error.position};
+      if (error.position == 0 && complete != 0) refused->message += ", in statement " + std::to_string(complete + 1);
+    } else if (message.type == 'C') {
+      ++complete;
     } else if (message.type == 'G') {
       co_return std::unexpected(Error{Failure::statement, {}, "COPY FROM STDIN: a script has no data of its own", 0});
     } else if (message.type == 'Z') {
