@@ -50,9 +50,31 @@ enum class Returns : std::uint8_t { rows, object };
 
 inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
 
+// [endpoint.post.columns.NAME]: a column of the table that a method writes.
+struct ColumnOptions : ParamOptions {
+  bool key = false;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
+    v.field("from", &ColumnOptions::from,
+            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name.",
+            {.check = check_source});
+    v.field("required", &ColumnOptions::required, "A row without a value, or with null, is refused.");
+    v.field("default", &ColumnOptions::default_value, "The value where the request has none.");
+    v.field("trim", &ColumnOptions::trim, "Blanks at the ends of the value do not count.");
+    v.field("type", &ColumnOptions::type, "What the value is checked as. Without it the database's own type decides.");
+  }
+};
+
 // [endpoint.post] and its like: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
+  Located<std::string> table;
+  std::vector<Named<ColumnOptions>> columns;
+  Located<std::string> existing;
+  Located<bool> set = false;
+  Located<std::string> returning;
   std::vector<Located<std::string>> before;
   Located<std::string> location;
   sql::Isolation isolation = sql::Isolation::standard;
@@ -63,8 +85,20 @@ struct MethodOptions {
   static void declare(Visitor& v) {
     v.field("sql", &MethodOptions::sql,
             "The statement that answers the method. It may write. `:name` is bound as a parameter, never spliced. Its "
-            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.",
-            {.required = true});
+            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.");
+    v.field("table", &MethodOptions::table,
+            "In place of a statement: the table whose `columns` are written. POST inserts, PATCH updates what the "
+            "request names, PUT inserts or replaces; DELETE deletes. Rows are found by the columns that are keys.");
+    v.field("columns", &MethodOptions::columns,
+            "The columns of the table. A field of the body that none of them takes is refused.");
+    v.field("existing", &MethodOptions::existing,
+            "PUT of a set: the statement that selects what the body's rows replace; it returns the keys. Rows that are "
+            "not in the body are deleted, those that are equal are left alone. The answer counts.");
+    v.field("set", &MethodOptions::set,
+            "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
+            "counts.");
+    v.field("returning", &MethodOptions::returning,
+            "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
     v.field("before", &MethodOptions::before,
             "Statements that run before it, in the same transaction, once for each request.");
     v.field("location", &MethodOptions::location,

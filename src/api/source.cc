@@ -74,6 +74,28 @@ bool kind_fits(sql::ParameterType type, Value::Kind kind) {
   return true;
 }
 
+void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
+  const auto found = std::ranges::find(in_path, name);
+  if (found == in_path.end()) return;
+  source.from = From::path;
+  source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
+}
+
+void apply(const ParamOptions& options, std::span<const std::string> in_path, Source& source) {
+  if (options.from) {
+    const auto named = *parse_source(options.from->value);
+    source.from = named.from;
+    source.key = named.key;
+    if (source.from == From::path) take_from_path(in_path, named.key, source);
+  }
+  source.required = options.required;
+  source.trim = options.trim;
+  if (options.default_value) source.default_text = options.default_value->value.text;
+  if (source.from == From::environment) {
+    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
+  }
+}
+
 }  // namespace
 
 std::expected<SourceName, std::string> parse_source(std::string_view text) {
@@ -101,31 +123,25 @@ Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOpt
   source.name = source.key = parameter.name;
   source.from = in_body ? From::body : From::query;
   const auto in_path = pattern.names();
-  const auto take_from_path = [&](std::string_view name) {
-    const auto found = std::ranges::find(in_path, name);
-    if (found == in_path.end()) return;
-    source.from = From::path;
-    source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
-  };
-  take_from_path(parameter.name);
+  take_from_path(in_path, parameter.name, source);
   if (parameter.declared) {
     source.type = *parameter.declared;
     source.checked = true;
   }
   const auto options = std::ranges::find(params, parameter.name, [](const auto& one) { return one.name.value; });
-  if (options == params.end()) return source;
-  if (options->value.from) {
-    const auto named = *parse_source(options->value.from->value);
-    source.from = named.from;
-    source.key = named.key;
-    if (source.from == From::path) take_from_path(named.key);
+  if (options != params.end()) apply(options->value, in_path, source);
+  return source;
+}
+
+Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern) {
+  Source source;
+  source.name = source.key = column.name.value;
+  source.from = From::body;
+  if (column.value.type) {
+    source.type = column.value.type->value;
+    source.checked = true;
   }
-  source.required = options->value.required;
-  source.trim = options->value.trim;
-  if (options->value.default_value) source.default_text = options->value.default_value->value.text;
-  if (source.from == From::environment) {
-    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
-  }
+  apply(column.value, pattern.names(), source);
   return source;
 }
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "base/buffer.h"
-#include "base/json.h"
+#include "api/refusals.h"
 #include "core/sleep.h"
 
 namespace sluice::api {
 namespace {
 
-constexpr std::size_t most_faults = 100;  // that one answer lists
 constexpr Duration first_pause = 2ms;     // before a transaction is tried again; doubled each time, with jitter
 constexpr Duration longest_pause = 200ms;
 
@@ -37,37 +36,6 @@ void append_segment(std::string& out, std::string_view text) {
       out += digits[code & 15];
     }
   }
-}
-
-http::Response refuse_type() {
-  std::string detail = "The body may be ";
-  detail += accepted_types();
-  detail += ".";
-  return http::problem(415, detail);
-}
-
-http::Response refuse_body(const Error& error) {
-  switch (error.code) {
-    case Errc::limit: return http::problem(413, "The request's body is longer than the server takes.");
-    case Errc::timed_out: return http::problem(408);
-    default: return http::problem(400, "The request's body could not be read.");
-  }
-}
-
-// "errors" of the problem (RFC 9457, 3.2): what is wrong in which row.
-http::Response refuse_rows(int status, std::string_view detail, std::span<const RowFault> faults) {
-  Buffer errors;
-  errors.append(R"("errors":[)");
-  for (const RowFault& fault : faults) {
-    if (&fault != faults.data()) errors.push_back(',');
-    errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) + R"(,"pointer":")");
-    append_json_escaped(errors, fault.pointer);
-    errors.append(R"(","detail":")");
-    append_json_escaped(errors, fault.reason);
-    errors.append("\"}");
-  }
-  errors.push_back(']');
-  return http::problem(status, detail, errors.view());
 }
 
 }  // namespace
@@ -218,7 +186,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     auto reader = reader_of_body();
     for (auto next = next_of(*reader); next != RowReader::Next::end; next = next_of(*reader)) {
       if (next == RowReader::Next::broken) {
-        outcome.refusal = refuse_rows(400, "The body cannot be read as what its Content-Type says.", {&reader->fault(), 1});
+        outcome.refusal = refuse_unreadable({&reader->fault(), 1});
         co_return outcome;
       }
       const std::size_t row = rows.count++;
@@ -241,8 +209,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     rows.single = reader->single();
     if (!outcome.faults.empty()) {
-      outcome.refusal = refuse_rows(422, "The body has values that cannot be taken; nothing has been written.",
-                                    outcome.faults);
+      outcome.refusal = refuse_rows(outcome.faults);
       co_return outcome;
     }
     if (rows.count == 0) co_return outcome;
