@@ -75,7 +75,7 @@ RowReader::Next CsjReader::values(const char* begin, const char* end) {
     const bool last = json_.at() == end;
     if (!last && *json_.at() != ',') return bad_row(json_.at(), "a comma is expected behind a value", names_[i]);
     ++i;
-    if (last && i == columns_.size()) return good_row();
+    if (last && i == columns_.size()) return good_row(begin);
     if (last) return bad_row(begin, "the row has " + std::to_string(i) + " of the header's " + width + " fields");
     if (i == columns_.size()) return bad_row(begin, "the row has more fields than the header, which has " + width);
     json_.advance();

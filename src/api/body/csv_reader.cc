@@ -173,7 +173,7 @@ RowReader::Next CsvReader::values(const char* begin) {
     fields_.set(fields_.at(columns_[i]),
                 {null ? Value::Kind::null : Value::Kind::string, null ? std::string_view{} : text_of(cell)});
   }
-  return good_row();
+  return good_row(begin);
 }
 
 std::string_view CsvReader::text_of(const Cell& cell) {

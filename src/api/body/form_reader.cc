@@ -60,7 +60,7 @@ RowReader::Next FormReader::pairs(std::string_view text) {
     node.seen = 1;
     fields_.set(node, {Value::Kind::string, *value});
   }
-  return good_row();
+  return good_row(text.data());
 }
 
 std::optional<std::string_view> FormReader::decoded(std::string_view text) {

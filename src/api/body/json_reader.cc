@@ -134,7 +134,7 @@ RowReader::Next JsonReader::element() {
     if (json_.object()) {
       const auto size = static_cast<std::size_t>(json_.at() - begin);
       end_element(json_.at());
-      return size > limits_.row_bytes ? too_long(begin) : good_row();
+      return size > limits_.row_bytes ? too_long(begin) : good_row(begin);
     }
   }
   const char* const stop = scan_.run(begin + scanned_, end);
@@ -156,7 +156,7 @@ RowReader::Next JsonReader::element() {
     json_.begin(begin, end);
     if (json_.object()) {
       end_element(json_.at());
-      return good_row();
+      return good_row(begin);
     }
   }
   if (stop == nullptr) {
@@ -183,12 +183,6 @@ void JsonReader::end_element(const char* at) {
   to(at, single_ ? State::after : State::separator);
   scan_.clear();
   scanned_ = 0;
-}
-
-const char* JsonReader::row_start(const char* at, const char* end) const {
-  constexpr std::string_view between = " \t\r\n,[";
-  while (at < end && between.contains(*at)) ++at;
-  return at;
 }
 
 std::string JsonReader::pointer_to(std::string_view name) const {
@@ -238,7 +232,7 @@ RowReader::Next NdjsonReader::line(char* begin, char* end) {
     good = json_.at() == end || json_.fail(json_.at(), "there is something behind the row's object");
   }
   *end = kept;
-  return good ? good_row() : bad_row(json_.at(), json_.reason(), json_.pointer());
+  return good ? good_row(begin) : bad_row(json_.at(), json_.reason(), json_.pointer());
 }
 
 }  // namespace sluice::api

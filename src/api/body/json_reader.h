@@ -46,7 +46,6 @@ class JsonReader final : public Reader {
   };
 
   Next step() override;
-  [[nodiscard]] const char* row_start(const char* at, const char* end) const override;
   [[nodiscard]] std::string pointer_to(std::string_view name) const override;
   Next element();
   Next skip_element();

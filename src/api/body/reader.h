@@ -17,13 +17,12 @@ class Reader : public RowReader {
   void finish() final { finished_ = true; }
   [[nodiscard]] Next next() final {
     if (last_ == Next::end || last_ == Next::broken) return last_;
-    row_begin_ = text_.begin();
     return last_ = step();
   }
   [[nodiscard]] std::span<const Value> row() const final { return fields_.values(); }
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
   [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
-    return {.line = text_.line_of(row_start(row_begin_, text_.begin())),
+    return {.line = text_.line_of(row_begin_),
             .row = row_ - 1,
             .pointer = pointer_to(shape_.names[name]),
             .reason = std::move(reason)};
@@ -33,17 +32,14 @@ class Reader : public RowReader {
   Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
 
   [[nodiscard]] virtual Next step() = 0;
-  // Where the row begins behind what separates it from the one before it.
-  [[nodiscard]] virtual const char* row_start(const char* at, const char* end) const {
-    while (at < end && (*at == '\n' || *at == '\r')) ++at;
-    return at;
-  }
   // A field of the row that was read last, as faults name it.
   [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
 
   [[nodiscard]] bool finished() const { return finished_; }
 
-  Next good_row() {
+  // One that begins here.
+  Next good_row(const char* begin) {
+    row_begin_ = begin;
     fields_.complete();
     ++row_;
     return Next::row;

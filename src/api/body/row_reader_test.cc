@@ -158,6 +158,43 @@ TEST(RowReader, ReadsWhatTheEncoderWrites) {
   }
 }
 
+// Of a row that was read well, wherever it begins: behind a header, empty lines, a row that is too long.
+TEST(RowReader, SaysWhereAValueIs) {
+  struct Case {
+    BodyFormat format;
+    std::string_view body;
+    std::string faults;
+  };
+  const Case cases[] = {
+      {BodyFormat::json, "[\n{\"a\":1},\n\n {\n\"a\":2}\n,3,{}]", "2:0 /0/c/d, 4:1 /1/c/d, 6:3 /3/c/d, "},
+      {BodyFormat::json, "\n\n{\"a\":1}\n", "3:0 /c/d, "},
+      {BodyFormat::ndjson, "\n \n{\"a\":1}\r\n\r\n{}", "3:0 /c/d, 5:1 /c/d, "},
+      {BodyFormat::csv, "\"a\"\r\n1\r\n\"\n\"\n\"\n\n0123456789012345\n\"\n2\n", "2:0 c.d, 3:1 c.d, 9:3 c.d, "},
+      {BodyFormat::csj, "\"a\"\n\n1\n01234567890123456789\n2", "3:0 c.d, 5:2 c.d, "},
+      {BodyFormat::form, "a=1", "1:0 c.d, "}};
+  const Shape shape{{"a", "c.d"}};
+  for (const Case& of : cases) {
+    for (const std::size_t piece : {1UZ, 3UZ, of.body.size()}) {
+      const auto reader = RowReader::make(of.format, shape, {.row_bytes = 15});
+      std::string faults;
+      std::string_view rest = of.body;
+      for (RowReader::Next next{}; (next = reader->next()) != RowReader::Next::end;) {
+        ASSERT_NE(next, RowReader::Next::broken) << reader->fault().reason;
+        if (next == RowReader::Next::row) {
+          const RowFault fault = reader->fault_of(1, "why");
+          EXPECT_EQ(fault.reason, "why");
+          faults += std::to_string(fault.line) + ':' + std::to_string(fault.row) + ' ' + fault.pointer + ", ";
+        } else if (next == RowReader::Next::need_more) {
+          if (rest.empty()) reader->finish();
+          if (!rest.empty()) reader->feed(rest.substr(0, piece));
+          rest.remove_prefix(std::min(piece, rest.size()));
+        }
+      }
+      EXPECT_EQ(faults, of.faults) << of.body;
+    }
+  }
+}
+
 // A body of any length, in pieces of any size, in the memory of a few rows.
 TEST(RowReader, ReadsLongBodies) {
   static constexpr std::pair<BodyFormat, std::string_view> rows[] = {
