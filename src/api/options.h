@@ -41,6 +41,7 @@ struct EndpointOptions {
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
+  std::vector<Located<std::string>> use;
   Position position;
 
   template <class Visitor>
@@ -64,6 +65,8 @@ struct EndpointOptions {
             "`statement_timeout` holds.",
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field("use", &EndpointOptions::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.position(&EndpointOptions::position);
     for (const char* method : {"post", "put", "patch", "delete"}) v.planned(method);
   }

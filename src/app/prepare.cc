@@ -57,6 +57,14 @@ std::string describe(const sql::Error& error) {
   return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
 }
 
+bool is_used(const Options& options, const std::string& policy) {
+  const auto uses = [&](const auto& route) {
+    return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
+  };
+  return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
+         std::ranges::any_of(options.websockets, uses);
+}
+
 http::Pattern files_pattern(const std::string& path) {
   return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
 }
@@ -86,6 +94,18 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     } else {
       errors.list.push_back({.position = made.error().position, .message = made.error().text});
     }
+  }
+  for (const auto& policy : plan->options.policies) {
+    auto keys = gateway::jwt::load_keys(policy.value);
+    if (!keys) {
+      errors.list.push_back({.position = keys.error().position, .message = keys.error().text});
+      continue;
+    }
+    for (const std::string& warning : (*keys)->warnings) plan->warnings.push_back(warning);
+    if (!is_used(plan->options, policy.name.value)) {
+      plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\": it protects nothing");
+    }
+    plan->keys.push_back(std::move(*keys));
   }
   for (const auto& database : plan->options.databases) {
     auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
@@ -134,7 +154,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     config::check_parameters(options, *statement, config.source, errors.list);
     auto endpoint = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
     plan->routes.push_back(options.path.value);
-    plan->endpoints.push_back({std::move(*pattern), index, std::move(endpoint)});
+    const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
+    plan->endpoints.push_back({std::move(*pattern), position, index, std::move(endpoint)});
   }
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);

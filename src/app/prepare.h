@@ -8,6 +8,7 @@
 
 #include "api/endpoint.h"
 #include "app/config/load.h"
+#include "gateway/jwt/keys.h"
 #include "http/router.h"
 #include "net/tls/context.h"
 
@@ -18,6 +19,7 @@ namespace sluice::app {
 struct Plan {
   struct Endpoint {
     http::Pattern pattern;
+    std::size_t index = 0;     // in options.endpoints
     std::size_t database = 0;  // index in options.databases
     std::shared_ptr<const api::EndpointPlan> plan;
   };
@@ -34,6 +36,7 @@ struct Plan {
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
   std::vector<std::string> warnings;                    // what works and may still be a mistake
   std::vector<std::string> routes;  // patterns by route id; the first is "no route"

@@ -70,17 +70,27 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     databases_.push_back(std::move(*opened));
   }
 
+  for (std::size_t i = 0; i < plan_->options.policies.size(); ++i) {
+    policies_.push_back(std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, *plan_->keys[i],
+                                                                  core.reactor()));
+  }
+
   std::uint16_t id = 0;
-  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
-                       bool upgrades = false) {
-    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .upgrades = upgrades, .id = ++id};
+  const auto add = [&](const http::Pattern& pattern, const std::vector<Located<std::string>>& use,
+                       std::unique_ptr<http::Handler> handler, bool formats, bool upgrades = false) {
+    http::Router::Route route{.pattern = pattern,
+                              .handlers = {},
+                              .formats = formats,
+                              .upgrades = upgrades,
+                              .id = ++id,
+                              .policy = compile(use)};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
     if (upgrades) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
     handlers_.push_back(std::move(handler));
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
-    add(endpoint.pattern,
+    add(endpoint.pattern, plan_->options.endpoints[endpoint.index].use,
         std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor(),
                                         troubles[endpoint.database].get()),
         true);
@@ -89,18 +99,31 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
                                                         core.mailbox(), threads);
     files_.push_back(handler.get());
-    add(files.pattern, std::move(handler), false);
+    add(files.pattern, plan_->options.files[files.index].use, std::move(handler), false);
   }
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
     const auto& options = plan_->options.websockets[websocket.index];
     auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
     websockets_.push_back(endpoint.get());
-    add(websocket.pattern, std::move(endpoint), false, true);
+    add(websocket.pattern, options.use, std::move(endpoint), false, true);
   }
 }
 
 Service::~Service() = default;
+
+http::Policy* Service::compile(const std::vector<Located<std::string>>& use) {
+  std::vector<http::Policy*> policies;
+  for (const auto& name : use) {
+    const auto index = plan_->options.find_policy(name.value);
+    // A route is never served without what it asks for.
+    if (!index) throw std::runtime_error("there is no policy \"" + name.value + "\"");
+    policies.push_back(policies_[*index].get());
+  }
+  if (policies.empty()) return nullptr;
+  if (policies.size() == 1) return policies.front();
+  return chains_.emplace_back(std::make_unique<gateway::Chain>(std::move(policies))).get();
+}
 
 void Service::listen(const core::Address& address, bool secure) {
   if (const auto bound = server_.listen(address, secure); !bound) {
@@ -124,7 +147,8 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}};
+  for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();

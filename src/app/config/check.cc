@@ -32,6 +32,7 @@ class Checker {
       complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
     }
     for (const auto& database : options_.databases) check_database(database.value);
+    for (const auto& policy : options_.policies) check_policy(policy);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
@@ -187,8 +188,59 @@ class Checker {
     }
   }
 
+  void check_policy(const Named<gateway::PolicyOptions>& policy) {
+    const gateway::PolicyOptions& options = policy.value;
+    const std::optional<Located<std::string>>* first = nullptr;
+    const std::pair<const char*, const std::optional<Located<std::string>>*> keys[] = {
+        {"secret", &options.secret},
+        {"secret_file", &options.secret_file},
+        {"public_key", &options.public_key},
+        {"jwks", &options.jwks}};
+    for (const auto& [name, key] : keys) {
+      if (!*key) continue;
+      // Not at the value's place: an error shows its line, and that may be a secret's.
+      if (first != nullptr) {
+        complain(policy.name.position, fmt::format("[policy.{}] has more than one of \"secret\", \"secret_file\", "
+                                                   "\"public_key\" and \"jwks\"",
+                                                   policy.name.value));
+        break;
+      }
+      first = key;
+    }
+    if (options.jwks && (options.jwks->value.starts_with("https://") || options.jwks->value.starts_with("http://"))) {
+      complain(options.jwks->position, "\"jwks\" by URL is not supported yet", "write the path of a file");
+    }
+    if (first == nullptr && errors_.empty()) {  // else it may be there, and wrong
+      complain(policy.name.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.name.value),
+               "add \"secret\", \"secret_file\", \"public_key\" or \"jwks\"");
+    }
+  }
+
+  void check_use(const std::vector<Located<std::string>>& use) {
+    std::vector<std::string_view> names;
+    for (const auto& policy : options_.policies) names.push_back(policy.name.value);
+    std::map<std::string_view, Position> before;
+    bool has_jwt = false;
+    for (const auto& name : use) {
+      const auto index = options_.find_policy(name.value);
+      if (!index) {
+        complain(name.position, fmt::format("there is no [policy.{}]", name.value), did_you_mean(name.value, names));
+        continue;
+      }
+      if (auto [other, is_new] = before.emplace(name.value, name.position); !is_new) {
+        complain(name.position, fmt::format("\"{}\" comes twice", name.value));
+        continue;
+      }
+      // The claims of which?
+      const bool is_jwt = options_.policies[*index].value.type.value == gateway::PolicyType::jwt;
+      if (is_jwt && has_jwt) complain(name.position, "a route uses one policy of type \"jwt\" at most");
+      has_jwt = has_jwt || is_jwt;
+    }
+  }
+
   void check_endpoint(api::EndpointOptions& endpoint) {
     choose_database(endpoint);
+    check_use(endpoint.use);
     if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
 
     http::Pattern pattern;
@@ -202,6 +254,7 @@ class Checker {
   }
 
   void check_websocket(const http::ws::WebSocketOptions& websocket) {
+    check_use(websocket.use);
     if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
       complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
     }
@@ -302,6 +355,7 @@ class Checker {
   }
 
   void check_files(files::FilesOptions& files) {
+    check_use(files.use);
     if (files.cache_control) check_field_value(*files.cache_control);
     std::string& path = files.path.value;
     if (path.empty()) return;

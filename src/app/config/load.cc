@@ -71,6 +71,11 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
       if (!path->empty()) *path = from_folder(folder, *path);
     }
   }
+  for (auto& policy : options.policies) {
+    for (auto* path : {&policy.value.secret_file, &policy.value.public_key, &policy.value.jwks}) {
+      if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
+    }
+  }
   for (auto& database : options.databases) {
     if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
     database.value.folder = folder.string();
