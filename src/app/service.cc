@@ -71,7 +71,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
 
   for (std::size_t i = 0; i < plan_->options.policies.size(); ++i) {
-    policies_.push_back(std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, *plan_->keys[i],
+    policies_.push_back(std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i],
                                                                   core.reactor()));
   }
 

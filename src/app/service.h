@@ -45,8 +45,10 @@ class Service final : http::Observer {
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
   }
-  // Of the policy with that index, for the requests from now on.
-  void set_keys(std::size_t policy, const gateway::jwt::KeySet& keys) { policies_[policy]->set_keys(keys); }
+  // By policy, for the requests from now on.
+  void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
+    for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i]->set_keys(keys[i]);
+  }
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 

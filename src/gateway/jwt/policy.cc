@@ -83,11 +83,12 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 
 }  // namespace
 
-JwtPolicy::JwtPolicy(const PolicyOptions& options, const KeySet& keys, const core::Reactor& reactor)
+JwtPolicy::JwtPolicy(const PolicyOptions& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor)
     : reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
-      verifier_(keys, requirements(options)),
+      keys_(std::move(keys)),
+      verifier_(*keys_, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
   for (std::size_t i = 0; i < refusal_count; ++i) {
     challenges_[i] = challenge(options.realm.value, static_cast<Refusal>(i));
@@ -126,8 +127,10 @@ std::optional<http::Response> JwtPolicy::check(http::Request& request) {
   return std::nullopt;
 }
 
-void JwtPolicy::set_keys(const KeySet& keys) {
-  verifier_.set_keys(keys);
+void JwtPolicy::set_keys(std::shared_ptr<const KeySet> keys) {
+  if (keys == keys_) return;
+  keys_ = std::move(keys);
+  verifier_.set_keys(*keys_);
   cache_.clear();
 }
 

@@ -20,12 +20,12 @@ namespace sluice::gateway::jwt {
 // Everything else is answered 401 with what RFC 6750, 3 asks for (400 where Authorization comes more than once).
 class JwtPolicy final : public http::Policy {
  public:
-  JwtPolicy(const PolicyOptions& options, const KeySet& keys, const core::Reactor& reactor);
+  JwtPolicy(const PolicyOptions& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor);
 
   [[nodiscard]] std::optional<http::Response> check(http::Request& request) override;
 
-  // Other keys from now on; what the old ones verified is forgotten.
-  void set_keys(const KeySet& keys);
+  // From now on; where they are others, what the old ones verified is forgotten.
+  void set_keys(std::shared_ptr<const KeySet> keys);
   [[nodiscard]] Counters counters() const;
 
  private:
@@ -34,6 +34,7 @@ class JwtPolicy final : public http::Policy {
   const core::Reactor& reactor_;
   const bool optional_;
   const std::size_t token_limit_;
+  std::shared_ptr<const KeySet> keys_;
   Verifier verifier_;
   Cache cache_;
   Counters counters_;

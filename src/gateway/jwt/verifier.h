@@ -16,8 +16,8 @@ namespace sluice::gateway::jwt {
 
 // What a token must say to be let in.
 struct Requirements {
-  std::vector<std::string> issuers;    // empty: anybody
-  std::vector<std::string> audiences;  // empty: a token that names any is for somebody else (RFC 7519, 4.1.3)
+  std::vector<std::string> issuers = {};    // empty: anybody
+  std::vector<std::string> audiences = {};  // empty: a token that names any is for somebody else (RFC 7519, 4.1.3)
   double leeway_s = 0;
   bool require_exp = true;
 };
