@@ -64,15 +64,17 @@ void header(std::string_view json) {
 // No input has a signature of this secret.
 void token(std::string_view text) {
   static const KeySet keys = {.keys = {*Key::from_secret("0123456789abcdef0123456789abcdef", "a"),
-                                       *Key::from_p256([] {
-                                         std::string x;
-                                         (void)decode_base64url("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", x);
-                                         return x;
-                                       }(), [] {
-                                         std::string y;
-                                         (void)decode_base64url("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", y);
-                                         return y;
-                                       }())},
+                                       *Key::from_p256(
+                                           [] {
+                                             std::string x;
+                                             (void)decode_base64url("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", x);
+                                             return x;
+                                           }(),
+                                           [] {
+                                             std::string y;
+                                             (void)decode_base64url("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", y);
+                                             return y;
+                                           }())},
                               .warnings = {}};
   static Verifier verifier(keys, {.require_exp = false});
   if (const auto parts = split(text)) {

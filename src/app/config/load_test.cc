@@ -757,6 +757,38 @@ TEST_F(Files, FoldersMustExist) {
                                  path + "\n");
 }
 
+TEST_F(Files, NoWayAroundPolicies) {
+  std::filesystem::create_directories(folder_ / "public/private/deep");
+  std::filesystem::create_directory_symlink("public/private", folder_ / "link");
+  const auto errors = [&](const std::vector<std::array<std::string, 3>>& all) {
+    std::string text = "[policy.a]\ntype = \"jwt\"\njwks = \"k\"\n";
+    for (const auto& [path, root, use] : all) {
+      text += "[[files]]\npath = \"" + path + "\"\nroot = \"" + root + "\"\nuse = [" + use + "]\n";
+    }
+    const auto config = load(write(text), environment);
+    std::string found;
+    if (!config) {
+      for (const Diagnostic& one : config.error().list) found += std::to_string(one.position.line) + " " + one.message;
+    }
+    return found;
+  };
+  const std::string a = "\"a\"";
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "link", a}}), "");
+  EXPECT_EQ(errors({{"/x", "public", ""}, {"/x/private", "public/private/../private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "public/private", a}, {"/y", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", a}, {"/private", "public/private", ""}}), "") << "opened on purpose";
+  EXPECT_EQ(errors({{"/", "public", a}, {"/y", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "public/private", a}}),
+            "10 the files in line 6 serve this folder too, at /private, without the policies that stand here");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "link", a}}),
+            "10 the files in line 6 serve this folder too, at /private, without the policies that stand here");
+  EXPECT_EQ(errors({{"/x", "public", ""}, {"/y", "public/private/deep", a}}),
+            "10 the files in line 6 serve this folder too, at /x/private/deep, without the policies that stand here");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "public", a}}),
+            "10 the files in line 6 serve this folder too, at /, without the policies that stand here");
+}
+
 TEST_F(Files, TheFallbackMustExist) {
   EXPECT_EQ(errors_in(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"))
                 .substr(folder_.string().size()),
