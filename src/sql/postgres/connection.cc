@@ -104,7 +104,7 @@ void Connection::close() {
   state_ = State::broken;  // for those who ask again when they hear that their answer is lost
   inbox_.release();
   out_.release();
-  draining_ = cancelling_ = skipping_ = batch_slow_ = false;
+  draining_ = cancelling_ = skipping_ = batch_slow_ = in_transaction_ = false;
   may_be_hit_ = batch_ = 0;
   answer_ = {};
   prepared_.clear();
@@ -236,6 +236,55 @@ void Connection::expect_answer(Query& query) {
   flush_soon();
 }
 
+bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
+  const bool named = pool_.options().prepared && statement.id != unnamed_statement;
+  const StatementName name(statement.id);
+  const std::string_view known = named ? name.view() : std::string_view{};
+  bool prepares = true;
+  if (named) {
+    Prepared& there = prepared(statement.id);
+    prepares = there.state != Prepared::State::yes || there.described.kind != Described::Kind::usable;
+    if (prepares && there.state != Prepared::State::no) write_close_statement(out_, known);
+    if (prepares) there = {Prepared::State::yes, {}};
+  }
+  if (prepares) {
+    write_parse(out_, known, statement.text, statement.parameter_types);
+    write_describe_statement(out_, known);
+  }
+  write_bind(out_, known, count, parameters);
+  write_execute(out_, 0);
+  return prepares;
+}
+
+bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {
+  Described described;
+  if (fields.empty() || statement.columns.empty()) {
+    const bool fits = fields.empty() && statement.columns.empty();
+    described.kind = fits ? Described::Kind::usable : Described::Kind::unusable;
+  } else if (const auto list = pool_.column_lists().find(statement, fields)) {
+    described = {Described::Kind::usable, *list};
+  } else {
+    pool_.column_lists().look_up(statement, fields);
+  }
+  prepared(statement.id) = {Prepared::State::yes, described};
+  return described.kind == Described::Kind::usable;
+}
+
+void Connection::step_failed(const Statement& statement) { prepared(statement.id) = {Prepared::State::stale, {}}; }
+
+std::span<const Column> Connection::step_columns(const Statement& statement) {
+  const Described& described = prepared(statement.id).described;
+  if (described.list != nullptr) return *described.list;
+  return statement.columns;
+}
+
+// Nobody waits for the transaction that is open here.
+void Connection::roll_back() {
+  write_query(out_, "ROLLBACK");
+  push({.setting = true});
+  flush_soon();
+}
+
 void Connection::release(Query&) {
   leased_ = nullptr;
   idle_since_ = pool_.reactor().now();
@@ -253,6 +302,7 @@ void Connection::release(Query&) {
       pool_.cancel(*this, life_, address_, key_);
     } else {
       inbox_.shrink();
+      if (in_transaction_) roll_back();
     }
   }
   pool_.serve_soon();
@@ -507,9 +557,14 @@ void Connection::handle_ready(const Message& message) {
     return;
   }
   skipping_ ? drop_skipped() : complete_foremost();
-  if (*status != 'I') break_off("a statement left a transaction open");
+  if (*status == 'I') {
+    in_transaction_ = false;
+  } else if (!in_transaction_) {
+    break_off("a statement left a transaction open");
+  }
   if (leased_ == nullptr) {
     inbox_.drop();
+    if (in_transaction_ && flight_size_ == 0 && state_ == State::ready) roll_back();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     if (draining_) end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -699,7 +754,7 @@ Connection::Progress Connection::next_message(Message& message) {
   if (state_ != State::ready) return Progress::broken;
   for (;;) {
     inbox_.drop();
-    switch (inbox_.take(message_limit, message)) {
+    switch (inbox_.take(std::max(message_limit, pool_.options().max_row_bytes), message)) {
       case Framing::need_more:
         return Progress::need_more;
       case Framing::malformed:

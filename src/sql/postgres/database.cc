@@ -4,6 +4,7 @@
 
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
+#include "sql/postgres/transaction.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -68,6 +69,15 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
   SLUICE_ASSERT(arguments.size() == statement.parameters.size());
   const auto use = pool_.prefers_exclusive(statement) ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
+}
+
+std::unique_ptr<sql::Transaction> Database::begin(const TransactionOptions& options) {
+  TransactionOptions bounded = options;
+  if (bounded.deadline == never && pool_.options().statement_timeout_ms != 0) {
+    bounded.deadline = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms) +
+                       std::chrono::milliseconds(pool_.options().statement_timeout_ms);
+  }
+  return std::make_unique<Transaction>(pool_, bounded);
 }
 
 core::Task<Result<void>> Database::ping(Instant deadline) {

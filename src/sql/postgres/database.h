@@ -33,6 +33,11 @@ class Database final : public sql::Database {
   [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
+  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) override {
+    return prepare(text, id, declared);
+  }
+  [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
   [[nodiscard]] std::vector<Reading> readings() override;
 

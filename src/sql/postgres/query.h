@@ -73,6 +73,8 @@ class Query final : public sql::Cursor {
   // A conversation on a connection that advance() got.
   [[nodiscard]] Connection& connection() { return *connection_; }
   [[nodiscard]] core::Task<Result<Message>> message();
+  // What the server's error means for whoever asked.
+  [[nodiscard]] Error error_of(const ServerError& error) const;
 
  private:
   friend class ColumnLists;
@@ -106,7 +108,6 @@ class Query final : public sql::Cursor {
   }
 
   void set_failure(Error error);
-  [[nodiscard]] Error error_of(const ServerError& error) const;
   [[nodiscard]] bool again(bool& used);
   [[nodiscard]] bool again_after_stale();
   void again_when_known();

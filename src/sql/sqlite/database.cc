@@ -215,17 +215,46 @@ core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
   co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
 }
 
-core::Task<Result<Written>> SqliteDatabase::execute(const Statement& statement, std::span<const Argument> arguments,
-                                                    const QueryOptions& options) {
-  SLUICE_ASSERT(writer_ != nullptr);
-  return await_written(writer_->execute(reactor_, mailbox_, statement, arguments, options));
+core::Task<Result<Statement>> SqliteDatabase::prepare_writing(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) {
+  if (writer_ == nullptr) co_return refuse(Failure::statement, "the database cannot be written to");
+  co_return writer_->describe(text, id, declared);
 }
 
-core::Task<Result<Written>> SqliteDatabase::await_written(core::Task<Result<Written>> written) {
-  auto result = co_await std::move(written);
-  // A transaction that began earlier in this turn may not see what has been written.
-  end_transaction();
-  co_return result;
+class SqliteDatabase::Writing final : public Transaction {
+ public:
+  Writing(SqliteDatabase& database, std::unique_ptr<Transaction> inner)
+      : database_(database), inner_(std::move(inner)) {}
+
+  core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments) override {
+    return inner_->execute(statement, arguments);
+  }
+  core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
+                                     std::size_t most_rows) override {
+    return end(inner_->finish(statement, arguments, most_rows));
+  }
+  core::Task<Result<void>> commit() override { return end(inner_->commit()); }
+
+ private:
+  template <class T>
+  core::Task<Result<T>> end(core::Task<Result<T>> ending) {
+    auto result = co_await std::move(ending);
+    // A transaction of look-ups that began earlier in this turn may not see what has been written.
+    database_.end_transaction();
+    co_return result;
+  }
+
+  SqliteDatabase& database_;
+  std::unique_ptr<Transaction> inner_;
+};
+
+std::unique_ptr<Transaction> SqliteDatabase::begin(const TransactionOptions& options) {
+  SLUICE_ASSERT(writer_ != nullptr);
+  TransactionOptions bounded = options;
+  if (options_.statement_timeout_ms != 0 && bounded.deadline == never) {
+    bounded.deadline = reactor_.now() + std::chrono::milliseconds(options_.statement_timeout_ms);
+  }
+  return std::make_unique<Writing>(*this, writer_->begin(reactor_, mailbox_, bounded));
 }
 
 }  // namespace sluice::sql
