@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -157,6 +158,21 @@ def test_no_spelling_of_a_path_goes_around(guarded, tmp_path):
                  "/site\\hello.txt", "/numbers/7.csv", "/numbers/7.json", "/numbers/%37", "//numbers/7", "/numbers//7"):
         answer = server.get(path)
         assert answer.status in (400, 401, 404), (path, answer.status, answer.body)
+
+
+def test_what_writes_is_guarded(guarded, small_sqlite):
+    server = guarded(more='''[[endpoint]]
+path = "/texts"
+post = "INSERT INTO numbers (text) VALUES ('new')"
+use = ["auth"]''')
+    with sqlite3.connect(small_sqlite) as database:
+        count = lambda: database.execute("SELECT count(*) FROM numbers").fetchone()[0]
+        before = count()
+        assert server.get("/texts", "Content-Length: 0", method="POST").status == 401
+        assert count() == before
+        assert ask(server, SECRET.token(), "/texts", method="POST").status in (200, 201, 204)
+        assert count() == before + 1
+    database.close()
 
 
 # ---- what a token must be ----
