@@ -15,7 +15,7 @@
 namespace sluice::api {
 
 // Where a value comes from.
-enum class From : std::uint8_t { path, query, header, cookie, environment, body };
+enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body };
 
 // Of `from`: what is wrong with it, or nothing.
 [[nodiscard]] std::string check_source(std::string_view text);
@@ -31,7 +31,7 @@ struct ParamOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("from", &ParamOptions::from,
-            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `env.NAME`, "
+            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the verified JWT, `claim.a.b` within objects), `env.NAME`, "
             "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it. Without it: the path where it has a "
             "parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
             {.check = check_source});
@@ -131,6 +131,7 @@ struct EndpointOptions {
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
+  std::vector<Located<std::string>> use;
   Position position;
 
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
@@ -166,6 +167,8 @@ struct EndpointOptions {
             "`statement_timeout` holds.",
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field("use", &EndpointOptions::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.position(&EndpointOptions::position);
   }
 };

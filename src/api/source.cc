@@ -10,10 +10,11 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, From>, 6> kinds{{{"path", From::path},
+constexpr std::array<std::pair<std::string_view, From>, 7> kinds{{{"path", From::path},
                                                                  {"query", From::query},
                                                                  {"header", From::header},
                                                                  {"cookie", From::cookie},
+                                                                 {"claim", From::claim},
                                                                  {"env", From::environment},
                                                                  {"body", From::body}}};
 
@@ -102,12 +103,12 @@ std::expected<SourceName, std::string> parse_source(std::string_view text) {
   const auto dot = text.find('.');
   const std::string_view kind = text.substr(0, dot);
   const auto known = std::ranges::find(kinds, kind, &std::pair<std::string_view, From>::first);
-  if (known == kinds.end()) return std::unexpected("begins with path, query, header, cookie, env or body");
+  if (known == kinds.end()) return std::unexpected("must begin with path, query, header, cookie, claim, env or body");
   const std::string_view key = dot == text.npos ? std::string_view{} : text.substr(dot + 1);
   if (known->second == From::body && dot == text.npos) return SourceName{From::body, {}};
-  if (key.empty()) return std::unexpected("names nothing behind \"" + std::string(kind) + "\"");
+  if (key.empty()) return std::unexpected("must name something behind \"" + std::string(kind) + "\"");
   if (known->second == From::body && (key.starts_with('.') || key.ends_with('.') || key.contains(".."))) {
-    return std::unexpected("has an empty name between its dots");
+    return std::unexpected("must not have an empty name between its dots");
   }
   return SourceName{known->second, std::string(key)};
 }
@@ -171,6 +172,11 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       case From::cookie:
         text = cookie(request, source.key);
         break;
+      case From::claim: {
+        const http::Claim* const claim = request.claims ? request.claims->find(source.key) : nullptr;
+        if (claim != nullptr && claim->kind != http::Claim::Kind::null) text = claim->text;
+        break;
+      }
       case From::environment:
         break;
       case From::body: {
@@ -204,6 +210,9 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
 }
 
 http::Response refuse_value(const ValueFault& fault) {
+  if (fault.source->from == From::claim) {
+    return http::problem(403, "The token's claim \"" + fault.source->key + "\" " + fault.reason + ".");
+  }
   const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
 }

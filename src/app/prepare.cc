@@ -58,6 +58,14 @@ std::string describe(const sql::Error& error) {
   return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
 }
 
+bool is_used(const Options& options, const std::string& policy) {
+  const auto uses = [&](const auto& route) {
+    return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
+  };
+  return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
+         std::ranges::any_of(options.websockets, uses);
+}
+
 http::Pattern files_pattern(const std::string& path) {
   return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
 }
@@ -94,6 +102,18 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = made.error().position, .message = made.error().text});
     }
   }
+  for (const auto& policy : plan->options.policies) {
+    auto keys = gateway::jwt::load_keys(policy.value);
+    if (!keys) {
+      errors.list.push_back({.position = keys.error().position, .message = keys.error().text});
+      continue;
+    }
+    for (const std::string& warning : (*keys)->warnings) plan->warnings.push_back(warning);
+    if (!is_used(plan->options, policy.name.value)) {
+      plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\": it protects nothing");
+    }
+    plan->keys.push_back(std::move(*keys));
+  }
   for (const auto& database : plan->options.databases) {
     const bool writes = std::ranges::any_of(plan->options.endpoints, [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == database.name.value && !endpoint.writing_methods().empty();
@@ -126,7 +146,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       continue;
     }
     const auto declared = api::declared_parameters(options, *pattern);
-    Plan::Endpoint endpoint{.pattern = *pattern, .database = index, .get = nullptr, .writes = {}, .sets = {}};
+    const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
+    Plan::Endpoint endpoint{
+        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {}};
     std::vector<std::string> used;  // names of parameters
     std::optional<sql::Error> away;
     const auto take = [&](const Located<std::string>& text,
