@@ -309,8 +309,8 @@ TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
       ++count;
     }(*servers[i], ::fileno(file.get()), done));
   }
-  // A third peer, who is answered at once for each word that he says, however busy the two keep the core.
-  std::size_t answered = 0;
+  // A third peer, whose words are heard at once however busy the two keep the core.
+  std::size_t heard = 0;
   tasks.spawn([](Stream& server, std::size_t& count) -> Task<void> {
     Buffer word;
     for (;; ++count) {
@@ -318,7 +318,7 @@ TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
       const auto got = co_await server.read(word, 100, never);
       if (!got || *got == 0) co_return;
     }
-  }(*servers[downloads], answered));
+  }(*servers[downloads], heard));
 
   for (std::size_t turn = 1; done < downloads; ++turn) {
     ASSERT_LE(turn, 10u);
@@ -332,7 +332,7 @@ TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
     const Instant before = reactor.now();
     reactor.turn(never);
     EXPECT_LT(reactor.now(), before + 1ms) << "it waited for the peers, who had nothing to say";
-    EXPECT_GE(answered + 1, turn);  // of several who are ready a turn may take some
+    EXPECT_GE(heard + 1, turn);  // of several who are ready a turn may take some
   }
   EXPECT_EQ(servers[0]->handle().sent, file_bytes);
   EXPECT_EQ(servers[1]->handle().sent, file_bytes);
