@@ -47,7 +47,7 @@ def h2load(port, target="/", connections=100, seconds=3, streams=1, http1=False,
     for expected in (f"Cipher: {CIPHER}", "Application protocol: " + ("http/1.1" if http1 else "h2")):
         if expected not in text:
             raise SystemExit(f"not {expected}: {text[-800:]}")
-    rps = float(re.search(r"finished in [\d.]+s, ([\d.]+) req/s", text).group(1))
+    rps = float(re.search(r"finished in \S+, ([\d.]+) req/s", text).group(1))
     body_bytes = int(re.search(r"\((\d+)\) data", text).group(1))
     return {"requests": int(done.group(1)), "rps": rps, "mb_s": body_bytes / 1e6 / seconds,
             "errors": int(done.group(3)) + int(done.group(4))}

@@ -18,7 +18,7 @@ def cost_of(program, load):
         counting = None
         if _counters:
             counting = subprocess.Popen(["perf", "stat", "-x,", "-e", "instructions:u,instructions:k", "-o", output.name,
-                                         "-p", ",".join(map(str, program.pids)), "sleep", "1000"])
+                                         "-p", ",".join(map(str, program.pids))])
         before = program.cpu_seconds()
         result = load()
         spent = program.cpu_seconds() - before

@@ -39,6 +39,18 @@ CASES = (
 )
 
 
+def _cost(run):
+    return sum(run.get(f"instructions_{kind}", 0) for kind in ("user", "kernel")) or run["cpu_us"]
+
+
+def _by_round(mine, others):
+    """The medians of each round's own ratios, in which both had the same moment of the machine."""
+    pairs = list(zip(mine, others, strict=True))
+    return {"rps": round(median(one["rps"] / other["rps"] for one, other in pairs), 3),
+            "cost": round(median(_cost(one) / _cost(other) for one, other in pairs), 3),
+            "cpu_us": round(median(one["cpu_us"] / other["cpu_us"] for one, other in pairs), 3)}
+
+
 def run(case, programs, rounds, seconds):
     """A line for each server, and one with what Sluice's figures are to the others'."""
     target = f"/{case.file}.html"
@@ -55,9 +67,10 @@ def run(case, programs, rounds, seconds):
     for name, of_server in runs.items():
         middle = {key: median(run[key] for run in of_server) for key in of_server[0]
                   if isinstance(of_server[0][key], (int, float)) and key not in ("requests", "megabytes")}
-        middle["cost"] = sum(middle.get(f"instructions_{kind}", 0) for kind in ("user", "kernel")) or middle["cpu_us"]
+        middle["cost"] = _cost(middle)
         medians[name] = middle
         tell(bench="http", case=case.name, server=name, rounds=rounds, rps=round(middle["rps"]), mb_s=round(middle["mb_s"], 1),
+             busy=round(median(run["cpu_us"] * run["rps"] / 1e6 for run in of_server), 2),
              **{key: round(value, 2) for key, value in middle.items() if key.startswith(("cpu_us", "instructions"))},
              **({"p99": of_server[0]["p99"]} if "p99" in of_server[0] else {}),
              errors=sum(run["errors"] for run in of_server))
@@ -66,7 +79,8 @@ def run(case, programs, rounds, seconds):
         tell(bench="http", case=case.name, ratio_of="sluice",
              cost="instructions" if counters_work() else "cpu_us (this machine does not count instructions)",
              **{f"to_{name}": {"cost": round(mine["cost"] / other["cost"], 3), "rps": round(mine["rps"] / other["rps"], 3),
-                               "mb_s": round(mine["mb_s"] / other["mb_s"], 3)} for name, other in medians.items()})
+                               "mb_s": round(mine["mb_s"] / other["mb_s"], 3),
+                               "by_round": _by_round(runs["sluice"], runs[name])} for name, other in medians.items()})
 
 
 def main():

@@ -44,6 +44,7 @@ class FakeDatabase final : public sql::Database {
     co_return sql::Statement{};
   }
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions&) override { return nullptr; }
+  std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override { return nullptr; }
   Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
   std::deque<Step> steps;

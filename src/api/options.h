@@ -15,7 +15,7 @@
 namespace sluice::api {
 
 // Where a value comes from.
-enum class From : std::uint8_t { path, query, header, cookie, environment, body };
+enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body };
 
 // Of `from`: what is wrong with it, or nothing.
 [[nodiscard]] std::string check_source(std::string_view text);
@@ -31,7 +31,7 @@ struct ParamOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("from", &ParamOptions::from,
-            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `env.NAME`, "
+            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the verified JWT, `claim.a.b` within objects), `env.NAME`, "
             "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it. Without it: the path where it has a "
             "parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
             {.check = check_source});
@@ -50,9 +50,36 @@ enum class Returns : std::uint8_t { rows, object };
 
 inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
 
+// [endpoint.post.columns.NAME]: a column of the table that a method writes.
+struct ColumnOptions : ParamOptions {
+  bool key = false;
+
+  template <class T>
+  static constexpr T ColumnOptions::*own(T ParamOptions::*member) {
+    return member;
+  }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
+    v.field("from", own(&ParamOptions::from),
+            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name.",
+            {.check = check_source});
+    v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
+    v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
+    v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
+    v.field("type", own(&ParamOptions::type), "What the value is checked as. Without it the database's own type decides.");
+  }
+};
+
 // [endpoint.post] and its like: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
+  Located<std::string> table;
+  std::vector<Named<ColumnOptions>> columns;
+  Located<std::string> existing;
+  Located<bool> set = false;
+  Located<std::string> returning;
   std::vector<Located<std::string>> before;
   Located<std::string> location;
   sql::Isolation isolation = sql::Isolation::standard;
@@ -63,8 +90,20 @@ struct MethodOptions {
   static void declare(Visitor& v) {
     v.field("sql", &MethodOptions::sql,
             "The statement that answers the method. It may write. `:name` is bound as a parameter, never spliced. Its "
-            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.",
-            {.required = true});
+            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.");
+    v.field("table", &MethodOptions::table,
+            "In place of a statement: the table whose `columns` are written. POST inserts, PATCH updates what the "
+            "request names, PUT inserts or replaces; DELETE deletes. Rows are found by the columns that are keys.");
+    v.field("columns", &MethodOptions::columns,
+            "The columns of the table. A field of the body that none of them takes is refused.");
+    v.field("existing", &MethodOptions::existing,
+            "PUT of a set: the statement that selects what the body's rows replace; it returns the keys. Rows that are "
+            "not in the body are deleted, those that are equal are left alone. The answer counts.");
+    v.field("set", &MethodOptions::set,
+            "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
+            "counts.");
+    v.field("returning", &MethodOptions::returning,
+            "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
     v.field("before", &MethodOptions::before,
             "Statements that run before it, in the same transaction, once for each request.");
     v.field("location", &MethodOptions::location,
@@ -92,6 +131,7 @@ struct EndpointOptions {
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
+  std::vector<Located<std::string>> use;
   Position position;
 
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
@@ -127,6 +167,8 @@ struct EndpointOptions {
             "`statement_timeout` holds.",
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field("use", &EndpointOptions::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.position(&EndpointOptions::position);
   }
 };

@@ -10,10 +10,11 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, From>, 6> kinds{{{"path", From::path},
+constexpr std::array<std::pair<std::string_view, From>, 7> kinds{{{"path", From::path},
                                                                  {"query", From::query},
                                                                  {"header", From::header},
                                                                  {"cookie", From::cookie},
+                                                                 {"claim", From::claim},
                                                                  {"env", From::environment},
                                                                  {"body", From::body}}};
 
@@ -74,18 +75,40 @@ bool kind_fits(sql::ParameterType type, Value::Kind kind) {
   return true;
 }
 
+void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
+  const auto found = std::ranges::find(in_path, name);
+  if (found == in_path.end()) return;
+  source.from = From::path;
+  source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
+}
+
+void apply(const ParamOptions& options, std::span<const std::string> in_path, Source& source) {
+  if (options.from) {
+    const auto named = *parse_source(options.from->value);
+    source.from = named.from;
+    source.key = named.key;
+    if (source.from == From::path) take_from_path(in_path, named.key, source);
+  }
+  source.required = options.required;
+  source.trim = options.trim;
+  if (options.default_value) source.default_text = options.default_value->value.text;
+  if (source.from == From::environment) {
+    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
+  }
+}
+
 }  // namespace
 
 std::expected<SourceName, std::string> parse_source(std::string_view text) {
   const auto dot = text.find('.');
   const std::string_view kind = text.substr(0, dot);
   const auto known = std::ranges::find(kinds, kind, &std::pair<std::string_view, From>::first);
-  if (known == kinds.end()) return std::unexpected("begins with path, query, header, cookie, env or body");
+  if (known == kinds.end()) return std::unexpected("must begin with path, query, header, cookie, claim, env or body");
   const std::string_view key = dot == text.npos ? std::string_view{} : text.substr(dot + 1);
   if (known->second == From::body && dot == text.npos) return SourceName{From::body, {}};
-  if (key.empty()) return std::unexpected("names nothing behind \"" + std::string(kind) + "\"");
+  if (key.empty()) return std::unexpected("must name something behind \"" + std::string(kind) + "\"");
   if (known->second == From::body && (key.starts_with('.') || key.ends_with('.') || key.contains(".."))) {
-    return std::unexpected("has an empty name between its dots");
+    return std::unexpected("must not have an empty name between its dots");
   }
   return SourceName{known->second, std::string(key)};
 }
@@ -101,31 +124,25 @@ Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOpt
   source.name = source.key = parameter.name;
   source.from = in_body ? From::body : From::query;
   const auto in_path = pattern.names();
-  const auto take_from_path = [&](std::string_view name) {
-    const auto found = std::ranges::find(in_path, name);
-    if (found == in_path.end()) return;
-    source.from = From::path;
-    source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
-  };
-  take_from_path(parameter.name);
+  take_from_path(in_path, parameter.name, source);
   if (parameter.declared) {
     source.type = *parameter.declared;
     source.checked = true;
   }
   const auto options = std::ranges::find(params, parameter.name, [](const auto& one) { return one.name.value; });
-  if (options == params.end()) return source;
-  if (options->value.from) {
-    const auto named = *parse_source(options->value.from->value);
-    source.from = named.from;
-    source.key = named.key;
-    if (source.from == From::path) take_from_path(named.key);
+  if (options != params.end()) apply(options->value, in_path, source);
+  return source;
+}
+
+Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern) {
+  Source source;
+  source.name = source.key = column.name.value;
+  source.from = From::body;
+  if (column.value.type) {
+    source.type = column.value.type->value;
+    source.checked = true;
   }
-  source.required = options->value.required;
-  source.trim = options->value.trim;
-  if (options->value.default_value) source.default_text = options->value.default_value->value.text;
-  if (source.from == From::environment) {
-    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
-  }
+  apply(column.value, pattern.names(), source);
   return source;
 }
 
@@ -155,6 +172,11 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       case From::cookie:
         text = cookie(request, source.key);
         break;
+      case From::claim: {
+        const http::Claim* const claim = request.claims ? request.claims->find(source.key) : nullptr;
+        if (claim != nullptr && claim->kind != http::Claim::Kind::null) text = claim->text;
+        break;
+      }
       case From::environment:
         break;
       case From::body: {
@@ -188,6 +210,9 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
 }
 
 http::Response refuse_value(const ValueFault& fault) {
+  if (fault.source->from == From::claim) {
+    return http::problem(403, "The token's claim \"" + fault.source->key + "\" " + fault.reason + ".");
+  }
   const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
 }

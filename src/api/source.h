@@ -43,6 +43,9 @@ struct SourceName {
 [[nodiscard]] Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOptions>> params,
                                const http::Pattern& pattern, bool in_body);
 
+// The source of a column's value: the body's field of its name, if nothing else is said.
+[[nodiscard]] Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern);
+
 // What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
 [[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
                                                               const http::Pattern& pattern);

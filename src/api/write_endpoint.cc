@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/buffer.h"
-#include "base/json.h"
+#include "api/refusals.h"
+#include "api/table_sql.h"
 #include "core/sleep.h"
 
 namespace sluice::api {
 namespace {
 
-constexpr std::size_t most_faults = 100;  // that one answer lists
 constexpr Duration first_pause = 2ms;     // before a transaction is tried again; doubled each time, with jitter
 constexpr Duration longest_pause = 200ms;
 
@@ -37,37 +37,6 @@ void append_segment(std::string& out, std::string_view text) {
       out += digits[code & 15];
     }
   }
-}
-
-http::Response refuse_type() {
-  std::string detail = "The body may be ";
-  detail += accepted_types();
-  detail += ".";
-  return http::problem(415, detail);
-}
-
-http::Response refuse_body(const Error& error) {
-  switch (error.code) {
-    case Errc::limit: return http::problem(413, "The request's body is longer than the server takes.");
-    case Errc::timed_out: return http::problem(408);
-    default: return http::problem(400, "The request's body could not be read.");
-  }
-}
-
-// "errors" of the problem (RFC 9457, 3.2): what is wrong in which row.
-http::Response refuse_rows(int status, std::string_view detail, std::span<const RowFault> faults) {
-  Buffer errors;
-  errors.append(R"("errors":[)");
-  for (const RowFault& fault : faults) {
-    if (&fault != faults.data()) errors.push_back(',');
-    errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) + R"(,"pointer":")");
-    append_json_escaped(errors, fault.pointer);
-    errors.append(R"(","detail":")");
-    append_json_escaped(errors, fault.reason);
-    errors.append("\"}");
-  }
-  errors.push_back(']');
-  return http::problem(status, detail, errors.view());
 }
 
 }  // namespace
@@ -110,11 +79,12 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
 }
 
 WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, const MethodOptions& options,
-                     const http::Pattern& pattern, std::vector<sql::Statement> statements)
+                     const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
       object(endpoint.returns == Returns::object),
-      inserts(method == http::Method::post && begins_with_insert(options.sql.value)),
+      inserts(updates_first || (method == http::Method::post &&
+                                (!options.table.value.empty() || begins_with_insert(options.sql.value)))),
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries) {
@@ -122,7 +92,8 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
     for (const sql::Parameter& parameter : step.statement.parameters) {
-      Source source = source_of(parameter, endpoint.params, pattern, in_body);
+      const auto of_table = table_source(parameter.name, options, pattern);
+      Source source = of_table ? *of_table : source_of(parameter, endpoint.params, pattern, in_body);
       if (source.from == From::body) {
         const auto known = std::ranges::find(shape.names, source.key);
         source.body_index = static_cast<std::size_t>(known - shape.names.begin());
@@ -134,6 +105,10 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   }
   main = std::move(before.back());
   before.pop_back();
+  if (updates_first) {
+    update_first = std::move(before.back());
+    before.pop_back();
+  }
   const auto& columns = main.statement.columns;
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
   rows_layouts = make_layouts(columns, false);
@@ -152,6 +127,7 @@ struct WriteEndpoint::Rows {
 struct WriteEndpoint::Outcome {
   std::vector<sql::Written> written;  // by the main statement, for each row
   std::uint64_t changes = 0;
+  bool created = false;              // `main` has inserted
   std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
   std::optional<http::Response> refusal;
 };
@@ -218,7 +194,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     auto reader = reader_of_body();
     for (auto next = next_of(*reader); next != RowReader::Next::end; next = next_of(*reader)) {
       if (next == RowReader::Next::broken) {
-        outcome.refusal = refuse_rows(400, "The body cannot be read as what its Content-Type says.", {&reader->fault(), 1});
+        outcome.refusal = refuse_unreadable({&reader->fault(), 1});
         co_return outcome;
       }
       const std::size_t row = rows.count++;
@@ -241,8 +217,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     rows.single = reader->single();
     if (!outcome.faults.empty()) {
-      outcome.refusal = refuse_rows(422, "The body has values that cannot be taken; nothing has been written.",
-                                    outcome.faults);
+      outcome.refusal = refuse_rows(outcome.faults);
       co_return outcome;
     }
     if (rows.count == 0) co_return outcome;
@@ -274,9 +249,34 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       co_return outcome;
     }
     const bool last = row + 1 == rows.count;
+    if (plan.update_first) {
+      std::vector<sql::Argument> changes;
+      if (auto bound = binder.bind(plan.update_first->sources, request, values, changes); !bound) {
+        outcome.refusal = refuse_value(bound.error());
+        co_return outcome;
+      }
+      auto updated = co_await transaction->execute(plan.update_first->statement, changes);
+      if (!updated) co_return std::unexpected(std::move(updated.error()));
+      if (updated->changes != 0) {
+        outcome.changes += updated->changes;
+        outcome.written.push_back(std::move(*updated));
+        if (!last) continue;
+        if (auto committed = co_await transaction->commit(); !committed) {
+          co_return std::unexpected(std::move(committed.error()));
+        }
+        co_return outcome;
+      }
+      arguments.clear();  // the binder's texts have moved
+      (void)binder.bind(plan.main.sources, request, values, arguments);
+      outcome.created = true;
+    }
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
                                : transaction->execute(plan.main.statement, arguments));
-    if (!done) co_return std::unexpected(std::move(done.error()));
+    if (!done) {
+      // Somebody else has inserted the row meanwhile: now there is one to replace.
+      if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
+      co_return std::unexpected(std::move(done.error()));
+    }
     outcome.changes += done->changes;
     outcome.written.push_back(std::move(*done));
   }
@@ -304,7 +304,8 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
     return http::problem(404, "There is no such thing.");
   }
   http::Response response;
-  response.status = plan.inserts && outcome.changes != 0 ? 201 : 200;
+  const bool created = plan.update_first ? outcome.created : plan.inserts;
+  response.status = created && outcome.changes != 0 ? 201 : 200;
   if (response.status == 201 && plan.location && count == 1) {
     for (const sql::Written& written : outcome.written) {
       if (written.rows.rows == 0) continue;

@@ -65,6 +65,7 @@ class Admin::Metrics final : public http::Handler {
     files::Cache::Counters files;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -80,6 +81,7 @@ class Admin::Metrics final : public http::Handler {
       files.add(snapshot.files);
       compression.add(snapshot.compression);
       websockets += snapshot.websockets;
+      for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
     }
 
     MetricsText text;
@@ -95,6 +97,11 @@ class Admin::Metrics final : public http::Handler {
     if (!plan_->options.files.empty()) render(files, text);
     if (!plan_->options.compression.codings.empty()) render(compression, text);
     if (!plan_->websockets.empty()) render(websockets, text);
+    if (!policies.empty()) {
+      std::vector<std::string> policy_names;
+      for (const auto& policy : plan_->options.policies) policy_names.push_back(policy.name.value);
+      render(policies, policy_names, text);
+    }
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 

@@ -5,6 +5,18 @@
 #include "base/log.h"
 
 namespace sluice::app {
+namespace {
+
+std::vector<std::string> files_of(const TlsOptions& options) {
+  std::vector<std::string> paths;
+  for (const CertificateOptions& one : options.all_certificates()) {
+    paths.insert(paths.end(), {one.cert.value, one.key.value});
+  }
+  if (!options.client_ca.value.empty()) paths.push_back(options.client_ca.value);
+  return paths;
+}
+
+}  // namespace
 
 std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
     const TlsOptions& options, const std::vector<std::string>& alpn, std::vector<std::string>* warnings) {
@@ -44,12 +56,14 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
 
 Certificates::Certificates(const TlsOptions& options, std::vector<std::string> alpn,
                            std::shared_ptr<const net::tls::ServerContext> context)
-    : options_(options), alpn_(std::move(alpn)), context_(std::move(context)), tickets_(net::tls::TicketKeys::make()) {
-  read_ = seen_ = look();
-}
+    : options_(options),
+      alpn_(std::move(alpn)),
+      context_(std::move(context)),
+      tickets_(net::tls::TicketKeys::make()),
+      watch_(files_of(options)) {}
 
 bool Certificates::reload() {
-  read_ = seen_ = look();  // first: what changes while they are read will be seen
+  watch_.reading();
   std::vector<std::string> warnings;
   auto made = make_tls_context(options_, alpn_, &warnings);
   if (!made) {
@@ -71,31 +85,8 @@ bool Certificates::tend(Instant now) {
     rotate_at_ = now + rotation;
     fresh = true;
   }
-  auto current = look();
-  const bool stands_still = current == seen_;
-  const bool changed = current != read_;
-  seen_ = std::move(current);
-  if (changed && stands_still && reload()) fresh = true;
+  if (watch_.changed() && reload()) fresh = true;
   return fresh;
-}
-
-std::vector<Certificates::Stamp> Certificates::look() const {
-  std::vector<Stamp> stamps;
-  const auto add = [&](const std::string& path) {
-    struct stat status{};
-    Stamp stamp;
-    if (::stat(path.c_str(), &status) == 0) {
-      stamp = {status.st_dev, status.st_ino, status.st_size,
-               std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
-    }
-    stamps.push_back(stamp);
-  };
-  for (const CertificateOptions& one : options_.all_certificates()) {
-    add(one.cert);
-    add(one.key);
-  }
-  if (!options_.client_ca.value.empty()) add(options_.client_ca);
-  return stamps;
 }
 
 }  // namespace sluice::app

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <sys/stat.h>
-
+#include "app/file_watch.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
 #include "base/time.h"
@@ -47,22 +46,12 @@ class Certificates {
   bool tend(Instant now);
 
  private:
-  struct Stamp {
-    std::uint64_t device = 0;
-    std::uint64_t file = 0;
-    std::int64_t size = -1;  // -1: it is not there
-    std::int64_t changed_ns = 0;
-    friend bool operator==(const Stamp&, const Stamp&) = default;
-  };
-  [[nodiscard]] std::vector<Stamp> look() const;
-
   const TlsOptions options_;
   const std::vector<std::string> alpn_;
   std::shared_ptr<const net::tls::ServerContext> context_;
   std::shared_ptr<const net::tls::TicketKeys> tickets_;
-  std::vector<Stamp> read_;  // the files as they were when they were read last, with whatever success
-  std::vector<Stamp> seen_;  // and at the last look
-  Instant rotate_at_{};      // 0: the first tend() says what time it is
+  FileWatch watch_;
+  Instant rotate_at_{};  // 0: the first tend() says what time it is
 };
 
 }  // namespace sluice::app

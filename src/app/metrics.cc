@@ -164,6 +164,32 @@ void render(const http::ws::Counters& counters, MetricsText& out) {
   out.sample("sluice_websocket_message_bytes_total", sent, static_cast<double>(counters.bytes_sent));
 }
 
+void render(const std::vector<gateway::jwt::Counters>& policies, const std::vector<std::string>& names,
+            MetricsText& out) {
+  using gateway::jwt::Counters;
+  const auto family = [&](std::string_view name, std::string_view type, std::string_view help,
+                          std::uint64_t Counters::* counter) {
+    out.family(name, type, help);
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      out.sample(name, MetricsText::label("policy", names[i]), static_cast<double>(policies[i].*counter));
+    }
+  };
+  family("sluice_jwt_cache_hits_total", "counter", "Requests whose token was verified before.", &Counters::hits);
+  family("sluice_jwt_verifications_total", "counter", "Tokens that were verified, and good.", &Counters::verifications);
+  family("sluice_jwt_anonymous_total", "counter", "Requests without a token that went on.", &Counters::anonymous);
+  family("sluice_jwt_cache_tokens", "gauge", "Verified tokens that are remembered.", &Counters::cached_tokens);
+  family("sluice_jwt_cache_bytes", "gauge", "What they take in memory.", &Counters::cached_bytes);
+  out.family("sluice_jwt_refusals_total", "counter", "Requests that were not let through.");
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    for (std::size_t reason = 0; reason < gateway::jwt::refusal_count; ++reason) {
+      out.sample("sluice_jwt_refusals_total",
+                 MetricsText::label("policy", names[i]) + "," +
+                     MetricsText::label("reason", name_of(static_cast<gateway::jwt::Refusal>(reason))),
+                 static_cast<double>(policies[i].refusals[reason]));
+    }
+  }
+}
+
 void DatabaseMetrics::add(const std::vector<std::vector<sql::Reading>>& readings) {
   databases_.resize(std::max(databases_.size(), readings.size()));
   for (std::size_t i = 0; i < readings.size(); ++i) {

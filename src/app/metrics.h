@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "files/cache.h"
+#include "gateway/jwt/counters.h"
 #include "http/compress/body.h"
 #include "http/server.h"
 #include "http/ws/counters.h"
@@ -90,6 +91,9 @@ class ServerMetrics {
 void render(const files::Cache::Counters& files, MetricsText& out);
 void render(const http::compress::Counters& compression, MetricsText& out);
 void render(const http::ws::Counters& counters, MetricsText& out);
+// By policy, as `names` are.
+void render(const std::vector<gateway::jwt::Counters>& policies, const std::vector<std::string>& names,
+            MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

@@ -110,6 +110,25 @@ sluice_sqlite_scans_total{database="b"} 10
 )");
 }
 
+TEST(Metrics, OfPolicies) {
+  gateway::jwt::Counters core{.hits = 3, .verifications = 2, .anonymous = 1, .cached_tokens = 4, .cached_bytes = 5};
+  core.refusals[static_cast<std::size_t>(gateway::jwt::Refusal::expired)] = 6;
+  gateway::jwt::Counters all;
+  all += core;
+  all += core;
+  MetricsText text;
+  render({all, gateway::jwt::Counters{}}, {"a", "b"}, text);
+  const std::string out = text.take();
+  for (const char* line : {"sluice_jwt_cache_hits_total{policy=\"a\"} 6\n", "sluice_jwt_cache_hits_total{policy=\"b\"} 0\n",
+                           "sluice_jwt_verifications_total{policy=\"a\"} 4\n",
+                           "sluice_jwt_anonymous_total{policy=\"a\"} 2\n", "sluice_jwt_cache_tokens{policy=\"a\"} 8\n",
+                           "sluice_jwt_cache_bytes{policy=\"a\"} 10\n",
+                           "sluice_jwt_refusals_total{policy=\"a\",reason=\"expired\"} 12\n",
+                           "sluice_jwt_refusals_total{policy=\"b\",reason=\"missing\"} 0\n"}) {
+    EXPECT_NE(out.find(line), out.npos) << line << out;
+  }
+}
+
 TEST(Metrics, LabelsAreEscaped) {
   EXPECT_EQ(MetricsText::label("a", "x\"y\\z\n"), "a=\"x\\\"y\\\\z\\n\"");
 }

@@ -9,6 +9,7 @@
 #include "app/tls_options.h"
 #include "base/declare.h"
 #include "files/options.h"
+#include "gateway/options.h"
 #include "http/compress/options.h"
 #include "http/server.h"
 #include "http/ws/options.h"
@@ -125,6 +126,23 @@ struct Options {
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
   std::vector<http::ws::WebSocketOptions> websockets;
+  std::vector<Named<gateway::PolicyOptions>> policies;
+
+  // Nothing: there is none of that name.
+  [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      if (policies[i].name.value == name) return i;
+    }
+    return std::nullopt;
+  }
+  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that exist.
+  [[nodiscard]] bool uses(const std::vector<Located<std::string>>& use, gateway::PolicyType type) const {
+    for (const auto& name : use) {
+      const auto index = find_policy(name.value);
+      if (index && policies[*index].value.type.value == type) return true;
+    }
+    return false;
+  }
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -135,7 +153,8 @@ struct Options {
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
-    for (const char* key : {"resident", "upstream", "route", "policy"}) v.planned(key);
+    v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
+    for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
   }
 };
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "api/endpoint.h"
+#include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
+#include "gateway/jwt/keys.h"
 #include "http/router.h"
 #include "net/tls/context.h"
 
@@ -19,9 +21,11 @@ namespace sluice::app {
 struct Plan {
   struct Endpoint {
     http::Pattern pattern;
+    std::size_t index = 0;     // in options.endpoints
     std::size_t database = 0;  // index in options.databases
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
+    std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
   };
   struct Files {
     http::Pattern pattern;
@@ -39,6 +43,7 @@ struct Plan {
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
   std::vector<std::string> warnings;                    // what works and may still be a mistake
   std::vector<std::string> routes;  // patterns by route id; the first is "no route"

@@ -23,6 +23,7 @@
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/listen.h"
+#include "app/policy_keys.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
@@ -59,6 +60,19 @@ struct TlsLetter : core::Letter {
   Service& service;
   std::shared_ptr<const net::tls::ServerContext> context;
   std::shared_ptr<const net::tls::TicketKeys> tickets;
+};
+
+// Brings a core the policies' new keys. It belongs to itself once it is posted.
+struct KeysLetter : core::Letter {
+  KeysLetter(Service& service, const PolicyKeys& keys)
+      : Letter([](core::Letter& letter) noexcept {
+          const std::unique_ptr<KeysLetter> self(static_cast<KeysLetter*>(&letter));
+          self->service.set_keys(self->keys);
+        }),
+        service(service),
+        keys(keys.keys()) {}
+  Service& service;
+  const PolicyKeys::Keys keys;
 };
 
 // Every core binds with SO_REUSEPORT, which would let a second program in beside us unnoticed: so each address is first
@@ -174,20 +188,21 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
   std::fflush(stdout);
 }
 
-// Until SIGTERM or SIGINT; tends the certificates meanwhile, and calls `publish` when there are new ones.
-template <class Publish>
-void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Publish publish) {
+// Until SIGTERM or SIGINT; tends the certificates and the policies' keys meanwhile, and publishes what is new of them.
+template <class PublishTls, class PublishKeys>
+void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, PolicyKeys& keys,
+                      PublishTls publish_tls, PublishKeys publish_keys) {
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
+  const bool tends = certificates || !keys.empty();
   for (;;) {
-    const int signal = sigtimedwait(&signals, nullptr, certificates ? &look_every : nullptr);
+    const int signal = sigtimedwait(&signals, nullptr, tends ? &look_every : nullptr);
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal < 0 && errno != EAGAIN) continue;
-    if (!certificates) {
-      log_error("SIGHUP: there are no certificates to read again");
-    } else if (signal == SIGHUP ? certificates->reload() : certificates->tend(monotonic_now())) {
-      publish();
-    }
+    if (!tends) log_error("SIGHUP: there are no certificates and no keys to read again");
+    const bool told = signal == SIGHUP;
+    if (certificates && (told ? certificates->reload() : certificates->tend(monotonic_now()))) publish_tls();
+    if (!keys.empty() && (told ? keys.reload() : keys.tend())) publish_keys();
   }
 }
 
@@ -243,6 +258,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
     if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
   }
+  PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
     Service service(core, plan, threads, troubles, shared);
     services[core.index()] = &service;
@@ -261,12 +277,17 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   });
   print_banner(*plan, cores.size(), addresses, admin_address);
 
-  wait_for_the_end(with_hangup, certificates, [&] {
-    for (unsigned i = 0; i < cores.size(); ++i) {
-      auto letter = std::make_unique<TlsLetter>(*services[i], *certificates);
-      if (cores.core(i).mailbox().post(*letter)) (void)letter.release();
-    }
-  });
+  const auto post = [&](unsigned core, auto letter) {
+    if (cores.core(core).mailbox().post(*letter)) (void)letter.release();
+  };
+  wait_for_the_end(
+      with_hangup, certificates, keys,
+      [&] {
+        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*services[i], *certificates));
+      },
+      [&] {
+        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<KeysLetter>(*services[i], keys));
+      });
   std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {

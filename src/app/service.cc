@@ -72,6 +72,11 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     databases_.push_back(std::move(*opened));
   }
 
+  for (std::size_t i = 0; i < plan_->options.policies.size(); ++i) {
+    policies_.push_back(std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i],
+                                                                  core.reactor()));
+  }
+
   std::uint16_t id = 0;
   using Method = http::Method;
   const auto add = [&](http::Router::Route route) {
@@ -84,6 +89,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = true};
+    route.policy = compile(plan_->options.endpoints[endpoint.index].use);
     sql::Database& database = *databases_[endpoint.database];
     TroubleLog* const trouble = troubles[endpoint.database].get();
     if (endpoint.get) {
@@ -94,6 +100,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       route.handlers[static_cast<std::size_t>(write->method)] =
           own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble));
     }
+    for (const auto& set : endpoint.sets) {
+      route.handlers[static_cast<std::size_t>(set->method)] =
+          own(std::make_unique<api::SetEndpoint>(set, database, core.reactor(), trouble));
+    }
     add(std::move(route));
   }
   for (const Plan::Files& files : plan_->files) {
@@ -101,6 +111,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
                                                         core.mailbox(), threads);
     files_.push_back(handler.get());
     http::Router::Route route{.pattern = files.pattern, .handlers = {}};
+    route.policy = compile(plan_->options.files[files.index].use);
     route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
     add(std::move(route));
   }
@@ -110,6 +121,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
     websockets_.push_back(endpoint.get());
     http::Router::Route route{.pattern = websocket.pattern, .handlers = {}, .upgrades = true};
+    route.policy = compile(options.use);
     http::Handler* const handler = own(std::move(endpoint));
     route.handlers[static_cast<std::size_t>(Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(Method::connect)] = handler;
@@ -118,6 +130,19 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
 }
 
 Service::~Service() = default;
+
+http::Policy* Service::compile(const std::vector<Located<std::string>>& use) {
+  std::vector<http::Policy*> policies;
+  for (const auto& name : use) {
+    const auto index = plan_->options.find_policy(name.value);
+    // A route is never served without what it asks for.
+    if (!index) throw std::runtime_error("there is no policy \"" + name.value + "\"");
+    policies.push_back(policies_[*index].get());
+  }
+  if (policies.empty()) return nullptr;
+  if (policies.size() == 1) return policies.front();
+  return chains_.emplace_back(std::make_unique<gateway::Chain>(std::move(policies))).get();
+}
 
 void Service::listen(const core::Address& address, bool secure) {
   if (const auto bound = server_.listen(address, secure); !bound) {
@@ -141,7 +166,8 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}};
+  for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();

@@ -16,6 +16,8 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/static_files.h"
+#include "gateway/chain.h"
+#include "gateway/jwt/policy.h"
 #include "http/compress/compression.h"
 #include "http/redirect.h"
 #include "http/router.h"
@@ -45,6 +47,10 @@ class Service final : http::Observer {
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
   }
+  // By policy, for the requests from now on.
+  void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
+    for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i]->set_keys(keys[i]);
+  }
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
@@ -63,10 +69,13 @@ class Service final : http::Observer {
     files::Cache::Counters files;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    std::vector<gateway::jwt::Counters> policies;  // by policy
   };
   [[nodiscard]] Snapshot snapshot() const;
 
  private:
+  // What stands in front of a route; null: nothing.
+  http::Policy* compile(const std::vector<Located<std::string>>& use);
   void completed(const http::Completion& completion) override;
   [[nodiscard]] http::Handler& first_handler() {
     return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
@@ -76,6 +85,8 @@ class Service final : http::Observer {
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
   http::ws::Echo echo_;
+  std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
+  std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<const files::StaticFiles*> files_;  // those of the handlers
   std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers

@@ -50,6 +50,7 @@
 //   Located<T>                  as T, with where it stands in the file
 //   std::vector<T>              a list of T; of declared structs: [[key]]
 //   a declared struct           a table: [key]
+//   OneOrMore<T>                a T, or a list of T
 //   std::vector<Named<T>>       a table of T by name: [key.NAME], or key.NAME = ...; in the order of the file
 //
 // What the visitor offers besides field():
@@ -86,6 +87,12 @@ template <class T>
 struct Named {
   Located<std::string> name;
   T value{};
+};
+
+// A value, or a list of them. Empty: the key is not there.
+template <class T>
+struct OneOrMore {
+  std::vector<T> items;
 };
 
 struct ByteSize {

@@ -197,6 +197,11 @@ class EpollReactor final : public Reactor {
     return {.bytes = static_cast<std::size_t>(sent)};
   }
 
+  void cork(Handle& handle, bool on) noexcept override {
+    const int value = on ? 1 : 0;
+    ::setsockopt(handle.fd, IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+  }
+
   Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) override {
     auto from = static_cast<off_t>(offset);
     const ssize_t sent = ::sendfile(handle.fd, file, &from, size);
@@ -209,7 +214,7 @@ class EpollReactor final : public Reactor {
   }
 
   void turn(Instant until) override {
-    run_hooks();
+    begin_turn();
     event_count_ = plain_epoll_wait(epoll_, events_.data(), events_.size(), timeout_ms(until));
     now_ = monotonic_now();
     for (next_event_ = 0; next_event_ < event_count_;) {
@@ -262,6 +267,7 @@ class EpollReactor final : public Reactor {
   }
 
   int timeout_ms(Instant until) {
+    if (next_turn_is_due()) return 0;
     const Instant first = std::min(until, timers().next());
     if (first == never) return -1;
     const Duration left = first - now_;

@@ -1,5 +1,7 @@
 #include "core/reactor.h"
 
+#include <utility>
+
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
@@ -16,22 +18,43 @@ TurnHook::~TurnHook() {
   if (next_ != nullptr) next_->previous_ = previous_;
 }
 
-void Reactor::at_turn_end(TurnHook& hook) {
+void Reactor::link(TurnHook& hook, TurnHook*& list) {
   if (hook.pending()) return;
-  hook.next_ = hooks_;
-  hook.previous_ = &hooks_;
-  if (hooks_ != nullptr) hooks_->previous_ = &hook.next_;
-  hooks_ = &hook;
+  hook.next_ = list;
+  hook.previous_ = &list;
+  if (list != nullptr) list->previous_ = &hook.next_;
+  list = &hook;
+}
+
+TurnHook& Reactor::unlink_first(TurnHook*& list) {
+  TurnHook& hook = *list;
+  list = std::exchange(hook.next_, nullptr);
+  if (list != nullptr) list->previous_ = &list;
+  hook.previous_ = nullptr;
+  return hook;
+}
+
+void Reactor::at_turn_end(TurnHook& hook) { link(hook, hooks_); }
+void Reactor::at_next_turn(TurnHook& hook) { link(hook, next_turn_); }
+
+// A hook that asks for itself again belongs to the turn after this one.
+void Reactor::begin_turn() {
+  if (next_turn_ != nullptr) {
+    TurnHook* due = std::exchange(next_turn_, nullptr);
+    due->previous_ = &due;
+    while (due != nullptr) {
+      TurnHook& hook = unlink_first(due);
+      hook.run_(hook);
+    }
+  }
+  run_hooks();
 }
 
 // A hook may ask for another, or for itself again: that one still belongs to this turn.
 void Reactor::run_hooks() {
-  while (TurnHook* hook = hooks_) {
-    hooks_ = hook->next_;
-    if (hooks_ != nullptr) hooks_->previous_ = &hooks_;
-    hook->next_ = nullptr;
-    hook->previous_ = nullptr;
-    hook->run_(*hook);
+  while (hooks_ != nullptr) {
+    TurnHook& hook = unlink_first(hooks_);
+    hook.run_(hook);
   }
 }
 

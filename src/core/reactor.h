@@ -52,7 +52,8 @@ struct Handle {
   [[nodiscard]] bool open() const { return fd >= 0; }
 };
 
-// Runs once at the end of the turn in which it was asked for: flush what has gathered, commit, release.
+// Runs once at the end of the turn in which it was asked for: flush what has gathered, commit, release. Or, where that
+// was asked for, in the next turn. It waits for one of the two at a time.
 class TurnHook {
  public:
   using Callback = void (*)(TurnHook&) noexcept;
@@ -105,31 +106,44 @@ class Reactor {
   [[nodiscard]] virtual Io send_before_more(Handle& handle, std::span<const iovec> parts) {
     return send(handle, parts);
   }
+  // From on to off, packets that are not full wait for what follows: for who sends much in several calls. What has
+  // waited goes with off. No effect where there are no packets.
+  virtual void cork(Handle& /*handle*/, bool /*on*/) noexcept {}
   [[nodiscard]] virtual Io send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) = 0;
 
   // Bytes that were sent and that the peer has not acknowledged (TCP) or read (unix socket) yet: with `sent` they tell
   // how fast it takes them, however large the socket's buffer is.
   [[nodiscard]] virtual std::size_t unsent(const Handle& handle) const noexcept;
 
-  // One turn: runs the hooks that are pending; waits until something is ready, `until`, or wake(); dispatches; fires
-  // timers; runs the turn's hooks.
+  // One turn: runs the hooks that are pending; waits until something is ready, `until`, or wake(), but not where a hook
+  // is pending for the next turn; dispatches; fires timers; runs the turn's hooks.
   virtual void turn(Instant until) = 0;
   // From any thread: the current or the next turn() returns soon. Async-signal-safe.
   virtual void wake() noexcept = 0;
 
   void at_turn_end(TurnHook& hook);  // no effect when it is pending already
+  // For who has had his share of this turn and has more to do: everybody who is ready comes first. Likewise no effect
+  // when it is pending.
+  void at_next_turn(TurnHook& hook);
 
  protected:
   explicit Reactor(Instant start) : now_(start), timers_(start) {}
+  void begin_turn();  // before the wait: what was put off until this turn, and the hooks
   void run_hooks();
   [[nodiscard]] bool hooks_pending() const { return hooks_ != nullptr; }
+  // After begin_turn(): the wait must be none.
+  [[nodiscard]] bool next_turn_is_due() const { return next_turn_ != nullptr; }
   [[nodiscard]] std::size_t timers_armed() const { return timers_.size(); }
 
   Instant now_;
 
  private:
   TimerWheel timers_;
+  static void link(TurnHook& hook, TurnHook*& list);
+  static TurnHook& unlink_first(TurnHook*& list);
+
   TurnHook* hooks_ = nullptr;
+  TurnHook* next_turn_ = nullptr;
 };
 
 // Level-triggered nothing: every socket is registered once, edge-triggered.

@@ -641,10 +641,10 @@ void SimulatedReactor::dispatch(Handle& handle, unsigned bits) {
 }
 
 void SimulatedReactor::turn(Instant until) {
-  run_hooks();
+  begin_turn();
   ++counters_.turns;
   arrive();
-  if (woken_.exchange(false, std::memory_order_acquire) || !edges_.empty()) {
+  if (woken_.exchange(false, std::memory_order_acquire) || !edges_.empty() || next_turn_is_due()) {
     now_ += turn_cost;
   } else {
     Instant next = std::min(until, timers().next());
@@ -665,7 +665,7 @@ void SimulatedReactor::turn(Instant until) {
 }
 
 bool SimulatedReactor::deadlocked() const {
-  return packets_.empty() && edges_.empty() && timers_armed() == 0 && !hooks_pending() &&
+  return packets_.empty() && edges_.empty() && timers_armed() == 0 && !hooks_pending() && !next_turn_is_due() &&
          !woken_.load(std::memory_order_acquire);
 }
 

@@ -550,6 +550,83 @@ TEST_P(ReactorContract, HooksRunAtTheEndOfTheTurn) {
   EXPECT_EQ(log, (std::vector{1, 2})) << "once, in the turn that asked for it";
 }
 
+TEST_P(ReactorContract, WhatIsPutOffUntilTheNextTurnRunsInItOnceAndKeepsItFromWaiting) {
+  struct Again : TurnHook {
+    Again(Reactor& reactor, int times)
+        : TurnHook([](TurnHook& hook) noexcept {
+            auto& self = static_cast<Again&>(hook);
+            ++self.runs;
+            if (self.runs < self.times) {
+              self.reactor.at_next_turn(self);
+              self.reactor.at_next_turn(self);
+            }
+          }),
+          reactor(reactor),
+          times(times) {}
+    Reactor& reactor;
+    int times;
+    int runs = 0;
+  };
+  run_for(5ms);
+  Again thrice(*reactor, 3);
+  Again once(*reactor, 1);
+  auto gone = std::make_unique<Again>(*reactor, 1);
+  reactor->at_next_turn(thrice);
+  reactor->at_next_turn(*gone);
+  reactor->at_next_turn(once);
+  gone.reset();
+  const Instant before = reactor->now();
+  reactor->turn(before + 10s);
+  EXPECT_EQ(thrice.runs, 1);
+  EXPECT_EQ(once.runs, 1);
+  reactor->turn(before + 10s);
+  EXPECT_EQ(thrice.runs, 2);
+  EXPECT_TRUE(thrice.pending());
+  EXPECT_LT(reactor->now(), before + 5s) << "it has not waited";
+  reactor->wake();
+  reactor->turn(before + 10s);
+  EXPECT_EQ(thrice.runs, 3);
+  EXPECT_FALSE(thrice.pending());
+  EXPECT_EQ(once.runs, 1);
+}
+
+// Who asks while he runs comes after the others, and after what became ready meanwhile.
+TEST_P(ReactorContract, WhatIsPutOffWaitsForItsTurn) {
+  struct Hook : TurnHook {
+    Hook(std::vector<int>& log, int word)
+        : TurnHook([](TurnHook& hook) noexcept {
+            auto& self = static_cast<Hook&>(hook);
+            self.log.push_back(self.word);
+          }),
+          log(log),
+          word(word) {}
+    std::vector<int>& log;
+    int word;
+  };
+  std::vector<int> log;
+  Hook end(log, 1);
+  Hook next(log, 2);
+  struct Asking : Timer {
+    Asking(Reactor& reactor, Hook& end, Hook& next)
+        : Timer([](Timer& timer) noexcept {
+            auto& self = static_cast<Asking&>(timer);
+            self.reactor.at_next_turn(self.next);
+            self.reactor.at_turn_end(self.end);
+          }),
+          reactor(reactor),
+          end(end),
+          next(next) {}
+    Reactor& reactor;
+    Hook& end;
+    Hook& next;
+  } asking(*reactor, end, next);
+  reactor->timers().schedule(asking, reactor->now() + 1ms);
+  run_until([&] { return !log.empty(); });
+  EXPECT_EQ(log, std::vector{1});
+  reactor->turn(reactor->now() + 10s);
+  EXPECT_EQ(log, (std::vector{1, 2}));
+}
+
 TEST_P(ReactorContract, AWakeUpBeforeTheTurnIsNotLost) {
   run_for(5ms);
   reactor->wake();

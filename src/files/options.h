@@ -19,6 +19,7 @@ struct FilesOptions {
   std::optional<Located<std::string>> cache_control;
   std::uint32_t cache_files = 1024;
   ByteSize cache_memory = 64_MiB;
+  std::vector<Located<std::string>> use;
   Position position;
 
   static std::string check_name(std::string_view text) {
@@ -59,6 +60,8 @@ struct FilesOptions {
         {.max = 1'000'000});
     v.field("cache_memory", &FilesOptions::cache_memory,
             "What the files that a core keeps in memory may take together.", {.max = 64_GiB});
+    v.field("use", &FilesOptions::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.position(&FilesOptions::position);
   }
 };

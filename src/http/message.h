@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "core/task.h"
+#include "http/claims.h"
 
 namespace sluice::core {
 class Reactor;
@@ -73,6 +74,10 @@ struct Request {
   std::array<std::string_view, max_path_values> path_values;  // of the route's parameters, in the pattern's order
   std::string_view extension;                                 // ".csv" where the route takes one off the path
   std::uint16_t route = 0;                                    // index of the matched route, for counting; 0: none
+
+  // A policy's finding: what the token says that came with the request and was verified. Null: no policy asks for one,
+  // or there was none and there need not be.
+  std::shared_ptr<const Claims> claims;
 
   // The field's value; empty where it is missing. Where it comes more than once, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;

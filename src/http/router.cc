@@ -99,6 +99,7 @@ struct Router::Terminal {
   bool formats = false;
   bool upgrades = false;
   std::uint16_t id = 0;
+  Policy* policy = nullptr;
   std::string allow;
   std::string allow_http2;
 };
@@ -166,6 +167,7 @@ bool Router::add(const Route& route) {
                                                .formats = route.formats,
                                                .upgrades = route.upgrades,
                                                .id = route.id,
+                                               .policy = route.policy,
                                                .allow = {},
                                                .allow_http2 = {}});
   const auto list = [&route](Method unavailable) {
@@ -240,6 +242,9 @@ core::Async<Response> Router::handle(Request& request) {
   const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
   if (found == nullptr) return is_known(request.method) ? problem(404, "No resource has this path.") : unknown_method();
   request.route = found->id;
+  if (found->policy != nullptr) {
+    if (auto refused = found->policy->check(request)) return std::move(*refused);
+  }
 
   const Method method = request.method == Method::head ? Method::get : request.method;
   const auto index = static_cast<std::size_t>(method);

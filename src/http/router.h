@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "http/message.h"
+#include "http/policy.h"
 #include "http/server.h"
 
 namespace sluice::http {
@@ -45,6 +46,7 @@ class Router : public Handler {
     bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
     bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
     std::uint16_t id = 0;                // given to the request that matches
+    Policy* policy = nullptr;            // asked before anything else, for every method; null: none
   };
 
   Router();

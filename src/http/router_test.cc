@@ -174,6 +174,38 @@ TEST_F(RouterTest, ConnectIsForHttp2AndForAProtocol) {
   EXPECT_EQ(ask("/both", Method::post, Version::http2).fields.get("allow"), "GET, HEAD, CONNECT, OPTIONS");
 }
 
+TEST_F(RouterTest, APolicyIsAskedForEveryMethodOfItsRouteAlone) {
+  struct Guard final : Policy {
+    std::optional<Response> check(Request& request) override {
+      ++asked;
+      EXPECT_NE(request.route, 0) << "for counting";
+      if (!refuses) return std::nullopt;
+      return problem(401);
+    }
+    bool refuses = true;
+    int asked = 0;
+  } guard;
+  Router::Route route{.pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .policy = &guard};
+  route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
+  route.handlers[static_cast<std::size_t>(Method::connect)] = &handler;
+  ASSERT_TRUE(router.add(route));
+  ASSERT_TRUE(add("/guarded/open"));
+  ASSERT_TRUE(add("/guarded"));
+  const Method all[] = {Method::get,   Method::head,    Method::post,  Method::put,  Method::delete_,
+                        Method::patch, Method::options, Method::trace, Method::other};
+  for (const Method method : all) EXPECT_EQ(ask("/guarded/a", method).status, 401) << name_of(method);
+  EXPECT_EQ(ask("/guarded/a", Method::connect, Version::http2, "websocket").status, 401);
+  EXPECT_EQ(guard.asked, 10);
+  EXPECT_EQ(ask("/guarded").status, 200);
+  EXPECT_EQ(ask("/guarded/open").status, 200);
+  EXPECT_EQ(ask("/guarded/a/b").status, 404);
+  EXPECT_EQ(guard.asked, 10);
+  guard.refuses = false;
+  EXPECT_EQ(ask("/guarded/a").status, 200);
+  EXPECT_EQ(ask("/guarded/a", Method::post).status, 405);
+  EXPECT_EQ(ask("/guarded/a", Method::options).status, 204);
+}
+
 TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {
   EXPECT_TRUE(add("/a/{x}"));
   EXPECT_FALSE(add("/a/{y}"));

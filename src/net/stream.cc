@@ -108,14 +108,13 @@ bool Stream::Write::attempt() noexcept {
 }
 
 bool Stream::SendFile::attempt() noexcept {
-  // The socket's buffer ends it earlier as a rule. Each call ends with a packet that is not full, so they should be
-  // few.
-  constexpr std::size_t most_at_once = 16 << 20;
-  if (stream_.tls_) [[unlikely]] {
-    const core::Io io = stream_.tls_->send_file(head_, file_, offset_, size_);
-    if (io.would_block()) return false;
-    if (!io.ok()) result_ = failed(io.error);
-    return true;
+  if (pending()) return false;  // something else has woken it before its turn
+  if (stream_.tls_) [[unlikely]]
+    return attempt_tls(*stream_.tls_);
+  if (size_ > share_bytes && !corked_) {
+    // Each share would end with a packet that is not full, and so would what is left to send at each acknowledgement.
+    stream_.reactor_.cork(handle_, true);
+    corked_ = true;
   }
   while (!head_.empty()) {
     if (!handle_.may_write) return false;
@@ -129,9 +128,11 @@ bool Stream::SendFile::attempt() noexcept {
     }
     head_.remove_prefix(io.bytes);
   }
+  std::uint64_t share = share_bytes;
   while (size_ != 0) {
     if (!handle_.may_write) return false;
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size_, most_at_once));
+    if (share == 0) return put_off();
+    const auto wanted = static_cast<std::size_t>(std::min(size_, share));
     const core::Io io = stream_.reactor_.send_file(handle_, file_, offset_, wanted);
     if (io.would_block()) return false;
     if (!io.ok() || io.bytes == 0) {
@@ -140,8 +141,26 @@ bool Stream::SendFile::attempt() noexcept {
     }
     offset_ += io.bytes;
     size_ -= io.bytes;
+    share -= io.bytes;
   }
   return true;
+}
+
+bool Stream::SendFile::attempt_tls(tls::Session& session) noexcept {
+  std::uint64_t share = std::min(size_, tls_share_bytes);
+  const std::uint64_t rest = size_ - share;
+  const core::Io io = session.send_file(head_, file_, offset_, share);
+  size_ = rest + share;
+  if (io.would_block()) return false;
+  if (io.ok() && size_ != 0) return put_off();
+  if (!io.ok()) result_ = failed(io.error);
+  return true;
+}
+
+bool Stream::SendFile::time_out() noexcept {
+  if (!pending()) return stream_.gives_up(pace_, result_);
+  pace_.begin_anew(stream_.reactor_.now());
+  return false;
 }
 
 bool Stream::End::attempt() noexcept {

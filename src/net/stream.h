@@ -60,6 +60,8 @@ class Pace {
     if (end_ == Instant{}) end_ = now + progress_ / 8;
     return end_;
   }
+  // The time now was not the peer's: it counts from here on.
+  void begin_anew(Instant now) noexcept { end_ = now + progress_; }
   // At that time: whether the peer has taken too little.
   [[nodiscard]] bool is_too_slow(const core::Reactor& reactor, const core::Handle& handle,
                                  std::uint32_t bytes_per_s) noexcept;
@@ -187,6 +189,7 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
     unlink();
     caller_.resume();
   }
+  void try_again() noexcept { ready(*this); }
   core::Handle& handle_;
 
  private:
@@ -339,28 +342,49 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
   Result<void> result_;
 };
 
-class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile> {
+// A long file goes by shares, one a turn of the reactor, so that many files are sent side by side and nobody else waits
+// long for the core, however fast the peer takes it.
+class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile>, core::TurnHook {
  public:
+  static constexpr std::uint64_t share_bytes = 2 << 20;
+  static constexpr std::uint64_t tls_share_bytes = 512 << 10;  // it is encrypted, too
+
   SendFile(Stream& stream, std::string_view head, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
+        TurnHook(&SendFile::next_turn),
         stream_(stream),
         head_(head),
         file_(file),
         offset_(offset),
         size_(size),
         pace_(progress) {}
+  ~SendFile() {
+    if (corked_ && handle_.open()) stream_.reactor_.cork(handle_, false);
+  }
 
   bool attempt() noexcept;
-  bool time_out() noexcept { return stream_.gives_up(pace_, result_); }
+  bool time_out() noexcept;
   [[nodiscard]] Instant until() noexcept { return pace_.until(stream_.reactor_.now()); }
   Result<void> await_resume() const noexcept { return result_; }
 
  private:
+  static void next_turn(TurnHook& hook) noexcept {
+    auto& self = static_cast<SendFile&>(hook);
+    if (self.waiting()) self.try_again();
+  }
+  bool attempt_tls(tls::Session& session) noexcept;
+  // The share is used up: goes on in the next turn. False, for attempt().
+  bool put_off() noexcept {
+    stream_.reactor_.at_next_turn(*this);
+    return false;
+  }
+
   Stream& stream_;
   std::string_view head_;
   int file_;
   std::uint64_t offset_;
   std::uint64_t size_;
+  bool corked_ = false;
   Pace pace_;
   Result<void> result_;
 };

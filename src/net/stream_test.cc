@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
@@ -274,6 +275,94 @@ TEST_P(StreamTest, WhoeverWatchesIsToldOfBytesOfTheDeadlineAndOfARecall) {
     finished = true;
   }(*this, server, done));
   run_until(done);
+}
+
+// Peers that take whatever is sent, so that no socket's buffer ever ends anything.
+TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
+  constexpr std::uint64_t share = Stream::SendFile::share_bytes;
+  constexpr std::size_t file_bytes = 7 * share / 2;  // four shares
+  core::SimulatedReactor reactor(3, {.min_delay = 1us, .max_delay = 1us, .buffer = 64 << 20});
+  core::Handle listener;
+  ASSERT_TRUE(reactor.listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
+  const core::Address address = *reactor.local_address(listener);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  ASSERT_EQ(::ftruncate(::fileno(file.get()), static_cast<off_t>(file_bytes)), 0);
+
+  constexpr std::size_t downloads = 2;
+  std::vector<std::unique_ptr<Stream>> clients;
+  std::vector<std::unique_ptr<Stream>> servers;
+  for (std::size_t i = 0; i <= downloads; ++i) {
+    clients.push_back(std::make_unique<Stream>(reactor));
+    servers.push_back(std::make_unique<Stream>(reactor));
+    ASSERT_TRUE(reactor.connect(clients[i]->handle(), address));
+    for (int turns = 0; turns < 1000 && !(servers[i]->open() && clients[i]->handle().may_write); ++turns) {
+      reactor.turn(reactor.now() + 1ms);
+      if (!servers[i]->open()) ASSERT_TRUE(reactor.accept(listener, servers[i]->handle(), nullptr));
+    }
+  }
+
+  TaskGroup tasks;
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < downloads; ++i) {
+    tasks.spawn([](Stream& server, int fd, std::size_t& count) -> Task<void> {
+      EXPECT_TRUE(co_await server.send_file("", fd, 0, file_bytes, 5s));
+      ++count;
+    }(*servers[i], ::fileno(file.get()), done));
+  }
+  // A third peer, whose words are heard at once however busy the two keep the core.
+  std::size_t heard = 0;
+  tasks.spawn([](Stream& server, std::size_t& count) -> Task<void> {
+    Buffer word;
+    for (;; ++count) {
+      word.clear();
+      const auto got = co_await server.read(word, 100, never);
+      if (!got || *got == 0) co_return;
+    }
+  }(*servers[downloads], heard));
+
+  for (std::size_t turn = 1; done < downloads; ++turn) {
+    ASSERT_LE(turn, 10u);
+    for (std::size_t i = 0; i < downloads; ++i) {
+      EXPECT_EQ(servers[i]->handle().sent, std::min<std::uint64_t>(turn * share, file_bytes)) << "turn " << turn;
+    }
+    char byte = 'x';
+    iovec part{&byte, 1};
+    EXPECT_TRUE(reactor.send(clients[downloads]->handle(), {&part, 1}).ok());
+    EXPECT_TRUE(reactor.send(clients[0]->handle(), {&part, 1}).ok());  // no reason to give him more than his share
+    const Instant before = reactor.now();
+    reactor.turn(never);
+    EXPECT_LT(reactor.now(), before + 1ms) << "it waited for the peers, who had nothing to say";
+    EXPECT_GE(heard + 1, turn);  // of several who are ready a turn may take some
+  }
+  EXPECT_EQ(servers[0]->handle().sent, file_bytes);
+  EXPECT_EQ(servers[1]->handle().sent, file_bytes);
+  tasks.cancel();
+  reactor.close(listener);
+}
+
+TEST(StreamShares, AFileThatWaitsForItsTurnCanBeCancelled) {
+  core::SimulatedReactor reactor(4, {.buffer = 64 << 20});
+  core::Handle listener;
+  ASSERT_TRUE(reactor.listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
+  Stream client(reactor);
+  Stream server(reactor);
+  ASSERT_TRUE(reactor.connect(client.handle(), *reactor.local_address(listener)));
+  for (int turns = 0; !server.open() && turns < 1000; ++turns) {
+    reactor.turn(reactor.now() + 1ms);
+    ASSERT_TRUE(reactor.accept(listener, server.handle(), nullptr));
+  }
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  ASSERT_EQ(::ftruncate(::fileno(file.get()), 10 << 20), 0);
+  TaskGroup tasks;
+  tasks.spawn([](Stream& stream, int fd) -> Task<void> {
+    (void)co_await stream.send_file("", fd, 0, 10 << 20, 5s);
+    ADD_FAILURE() << "cancelled";
+  }(server, ::fileno(file.get())));
+  EXPECT_EQ(server.handle().sent, Stream::SendFile::share_bytes);
+  tasks.cancel();
+  for (int turns = 0; turns < 5; ++turns) reactor.turn(reactor.now() + 1ms);
+  EXPECT_EQ(server.handle().sent, Stream::SendFile::share_bytes);
+  reactor.close(listener);
 }
 
 // A rough network must not be told from a smooth one, but by the time it takes.

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "core/task.h"
 #include "sql/rows.h"
+#include "sql/staging.h"
 #include "sql/transaction.h"
 
 namespace sluice::sql {
@@ -111,6 +112,8 @@ class Database {
                                                                       std::span<const Parameter> declared) = 0;
   // Nothing is sent before its first statement.
   [[nodiscard]] virtual std::unique_ptr<Transaction> begin(const TransactionOptions& options) = 0;
+  // A set of rows that is gathered first, and then written in one transaction. What is given outlives it.
+  [[nodiscard]] virtual std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
   // What this core has counted: the same names and labels in the same order at every call and on every core.

@@ -34,6 +34,7 @@ class Checker {
       complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
     }
     for (const auto& database : options_.databases) check_database(database.value);
+    for (const auto& policy : options_.policies) check_policy(policy);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
@@ -189,8 +190,59 @@ class Checker {
     }
   }
 
+  void check_policy(const Named<gateway::PolicyOptions>& policy) {
+    const gateway::PolicyOptions& options = policy.value;
+    const std::optional<Located<std::string>>* first = nullptr;
+    const std::pair<const char*, const std::optional<Located<std::string>>*> keys[] = {
+        {"secret", &options.secret},
+        {"secret_file", &options.secret_file},
+        {"public_key", &options.public_key},
+        {"jwks", &options.jwks}};
+    for (const auto& [name, key] : keys) {
+      if (!*key) continue;
+      // Not at the value's place: an error shows its line, and that may be a secret's.
+      if (first != nullptr) {
+        complain(policy.name.position, fmt::format("[policy.{}] has more than one of \"secret\", \"secret_file\", "
+                                                   "\"public_key\" and \"jwks\"",
+                                                   policy.name.value));
+        break;
+      }
+      first = key;
+    }
+    if (options.jwks && (options.jwks->value.starts_with("https://") || options.jwks->value.starts_with("http://"))) {
+      complain(options.jwks->position, "\"jwks\" by URL is not supported yet", "write the path of a file");
+    }
+    if (first == nullptr && errors_.empty()) {  // else it may be there, and wrong
+      complain(policy.name.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.name.value),
+               "add \"secret\", \"secret_file\", \"public_key\" or \"jwks\"");
+    }
+  }
+
+  void check_use(const std::vector<Located<std::string>>& use) {
+    std::vector<std::string_view> names;
+    for (const auto& policy : options_.policies) names.push_back(policy.name.value);
+    std::map<std::string_view, Position> before;
+    bool has_jwt = false;
+    for (const auto& name : use) {
+      const auto index = options_.find_policy(name.value);
+      if (!index) {
+        complain(name.position, fmt::format("there is no [policy.{}]", name.value), did_you_mean(name.value, names));
+        continue;
+      }
+      if (auto [other, is_new] = before.emplace(name.value, name.position); !is_new) {
+        complain(name.position, fmt::format("\"{}\" comes twice", name.value));
+        continue;
+      }
+      // The claims of which?
+      const bool is_jwt = options_.policies[*index].value.type.value == gateway::PolicyType::jwt;
+      if (is_jwt && has_jwt) complain(name.position, "a route uses one policy of type \"jwt\" at most");
+      has_jwt = has_jwt || is_jwt;
+    }
+  }
+
   void check_endpoint(api::EndpointOptions& endpoint) {
     choose_database(endpoint);
+    check_use(endpoint.use);
     if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
 
     http::Pattern pattern;
@@ -203,28 +255,81 @@ class Checker {
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
-      check_source(parameter, pattern);
+      check_source(endpoint, parameter.value, pattern);
     }
   }
 
-  void check_source(const Named<api::ParamOptions>& parameter, const http::Pattern& pattern) {
-    if (!parameter.value.from) return;
-    const auto& from = *parameter.value.from;
+  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing, const http::Pattern& pattern) {
+    const bool has_table = !writing.table.value.empty();
+    if (writing.sql.value.empty() && !has_table) {
+      complain(writing.position, "this method has no statement", "add sql = \"...\", or table = \"...\" and its columns");
+    }
+    if (!writing.sql.value.empty() && has_table) {
+      complain(writing.table.position, "a method has either \"sql\" or \"table\"");
+    }
+    if (has_table && writing.columns.empty()) {
+      complain(writing.table.position, "\"table\" needs \"columns\"", "add columns.NAME = {}");
+    }
+    const auto needs_table = [&](bool is_set, Position position, std::string_view key) {
+      if (is_set && !has_table) complain(position, fmt::format("\"{}\" is for a method with \"table\"", key));
+    };
+    needs_table(!writing.columns.empty(), writing.columns.empty() ? Position{} : writing.columns[0].name.position,
+                "columns");
+    needs_table(!writing.existing.value.empty(), writing.existing.position, "existing");
+    needs_table(writing.set.value, writing.set.position, "set");
+    needs_table(!writing.returning.value.empty(), writing.returning.position, "returning");
+    if (!writing.existing.value.empty() && method != http::Method::put) {
+      complain(writing.existing.position, "\"existing\" is for PUT, which replaces what it selects");
+    }
+    if (writing.set.value && method != http::Method::patch) {
+      complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
+    }
+    const bool is_set = writing.set.value || !writing.existing.value.empty();
+    if (is_set && !writing.returning.value.empty()) {
+      complain(writing.returning.position, "a set answers with counts, not with rows");
+    }
+    if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
+    if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
+    for (const auto& column : writing.columns) {
+      check_source(endpoint, column.value, pattern);
+      check_default(column.name, column.value);
+    }
+  }
+
+  void check_default(const Located<std::string>& name, const api::ParamOptions& options) {
+    if (options.default_value && options.required.value) {
+      complain(options.required.position, "a parameter with a default is never missing",
+               "remove \"required\" or \"default\"");
+    }
+    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
+      complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name.value));
+    }
+  }
+
+  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options, const http::Pattern& pattern) {
+    if (!options.from) return;
+    const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
     if (!source) return;  // complained about when it was read
     const auto names = pattern.names();
     if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
       complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }
+    if (source->from == api::From::claim && !options_.uses(endpoint.use, gateway::PolicyType::jwt)) {
+      complain(from.position, "there are no claims without a policy of type \"jwt\" in front",
+               "add use = [\"NAME\"] and [policy.NAME]");
+    }
     if (source->from == api::From::environment && std::getenv(source->key.c_str()) == nullptr &&
-        !parameter.value.default_value) {
+        !options.default_value) {
       complain(from.position, fmt::format("the environment has no {}", source->key), "set it, or add a default");
     }
   }
 
   void check_websocket(const http::ws::WebSocketOptions& websocket) {
+    check_use(websocket.use);
     if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
       complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
     }
@@ -315,16 +420,11 @@ class Checker {
       }
       return;
     }
-    if (options.default_value && options.required.value) {
-      complain(options.required.position, "a parameter with a default is never missing",
-               "remove \"required\" or \"default\"");
-    }
-    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
-      complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name));
-    }
+    check_default(parameter.name, options);
   }
 
   void check_files(files::FilesOptions& files) {
+    check_use(files.use);
     if (files.cache_control) check_field_value(*files.cache_control);
     std::string& path = files.path.value;
     if (path.empty()) return;

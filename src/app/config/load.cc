@@ -60,6 +60,43 @@ void resolve_listen(Located<std::string>& listen, const std::filesystem::path& f
       {listen.position, "the path of a unix socket has at most 107 bytes", fmt::format("it would be {}", path)});
 }
 
+// Whether a path is the folder or below it.
+bool is_within(std::string_view path, std::string_view folder) {
+  if (folder.ends_with('/')) folder.remove_suffix(1);
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+// Policies in front of a folder are worth nothing where other [[files]] serve the same folder without them, at another
+// path. (At the same path the more specific one wins, so that "/" and "/private" may lie within each other.)
+void check_ways_around(const std::vector<files::FilesOptions>& all, std::vector<Diagnostic>& errors) {
+  std::vector<std::string> roots;
+  for (const auto& files : all) {
+    std::error_code error;
+    roots.push_back(std::filesystem::canonical(files.root.value, error).string());
+    if (error) return;  // complained about already
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto obeys = [&](const files::FilesOptions& other) {
+      return std::ranges::all_of(all[i].use, [&](const auto& policy) {
+        return std::ranges::find(other.use, policy.value, &Located<std::string>::value) != other.use.end();
+      });
+    };
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (obeys(all[k]) || !is_within(roots[i], roots[k])) continue;
+      const std::string below = roots[i].substr(roots[k].ends_with('/') ? roots[k].size() - 1 : roots[k].size());
+      const std::string path = (all[k].path.value == "/" ? "" : all[k].path.value) + below;
+      if (std::ranges::any_of(all, [&](const auto& one) { return obeys(one) && is_within(path, one.path.value); })) {
+        continue;
+      }
+      errors.push_back(
+          {all[i].root.position,
+           fmt::format("the files in line {} serve this folder too, at {}, without the policies that stand here",
+                       all[k].root.position.line, path.empty() ? "/" : path),
+           "move it out of theirs"});
+    }
+  }
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
@@ -69,6 +106,11 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     for (CertificateOptions& one : tls.certificates) paths.insert(paths.end(), {&one.cert.value, &one.key.value});
     for (std::string* path : paths) {
       if (!path->empty()) *path = from_folder(folder, *path);
+    }
+  }
+  for (auto& policy : options.policies) {
+    for (auto* path : {&policy.value.secret_file, &policy.value.public_key, &policy.value.jwks}) {
+      if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
     }
   }
   for (auto& database : options.databases) {
@@ -91,6 +133,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
                       fmt::format("the folder cannot be served: {}", error ? error.message() : "it is not a folder"),
                       fmt::format("it would be {}", files.root.value)});
   }
+  check_ways_around(options.files, errors);
 }
 
 Config read(Source source, const Environment& environment, std::vector<Diagnostic>& errors) {

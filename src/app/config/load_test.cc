@@ -182,13 +182,12 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
 }
 
 TEST(Errors, WhatIsPlannedSaysSo) {
-  EXPECT_EQ(errors_of("[policy.auth]\ntype = \"jwt\"\n" + serves),
-            "a.toml:1:2: error: policy is not supported yet\n"
-            "  1 | [policy.auth]\n"
-            "    |  ^\n");
-  EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n[policy.auth]\n"),
-            "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n"
-            "10:2 policy is not supported yet\n");
+  EXPECT_EQ(errors_of("[[route]]\npath = \"/\"\n" + serves),
+            "a.toml:1:3: error: route is not supported yet\n"
+            "  1 | [[route]]\n"
+            "    |   ^\n");
+  EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n"),
+            "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n");
 }
 
 TEST(Errors, Syntax) {
@@ -476,6 +475,95 @@ TEST(Errors, Listen) {
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
 }
 
+TEST(Load, Policies) {
+  const Options options = options_of(serves + R"(
+[[files]]
+path = "/a"
+root = "b"
+use = ["first"]
+[policy.first]
+type = "jwt"
+secret = "${SECRET}"
+issuer = "one"
+audience = ["a", "b"]
+leeway = "5s"
+require_exp = false
+optional = true
+realm = "films"
+token_limit = "1KiB"
+cache_tokens = 7
+cache_memory = "1MiB"
+[policy.second]
+type = "jwt"
+jwks = "keys.json"
+[policy.other]
+type = "jwt"
+public_key = "k.pem"
+)");
+  ASSERT_EQ(options.policies.size(), 3u);
+  const gateway::PolicyOptions& first = options.policies[0].value;
+  EXPECT_EQ(options.policies[0].name.value, "first");
+  EXPECT_EQ(first.type.value, gateway::PolicyType::jwt);
+  EXPECT_EQ(first.secret->value, "hunter2");
+  EXPECT_EQ(first.issuer.items, std::vector<std::string>{"one"});
+  EXPECT_EQ(first.audience.items, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(first.leeway, 5s);
+  EXPECT_FALSE(first.require_exp);
+  EXPECT_TRUE(first.optional);
+  EXPECT_EQ(first.realm.value, "films");
+  EXPECT_EQ(first.token_limit, 1_KiB);
+  EXPECT_EQ(first.cache_tokens, 7u);
+  EXPECT_EQ(first.cache_memory, 1_MiB);
+  const gateway::PolicyOptions& second = options.policies[1].value;
+  EXPECT_EQ(second.jwks->value, "keys.json");
+  EXPECT_TRUE(second.issuer.items.empty());
+  EXPECT_EQ(second.leeway, 30s);
+  EXPECT_TRUE(second.require_exp);
+  EXPECT_FALSE(second.optional);
+}
+
+TEST(Errors, Policies) {
+  const auto policy = [](const std::string& lines) {
+    return messages_of("[policy.auth]\ntype = \"jwt\"\n" + lines + serves);
+  };
+  const std::string key = "public_key = \"k\"\n";
+  EXPECT_EQ(policy(key), "");
+  EXPECT_EQ(policy(""),
+            "1:9 [policy.auth] has no key to verify tokens with | add \"secret\", \"secret_file\", \"public_key\" or "
+            "\"jwks\"\n");
+  EXPECT_EQ(policy(key + "jwks = \"j\"\n"),
+            "1:9 [policy.auth] has more than one of \"secret\", \"secret_file\", \"public_key\" and \"jwks\"\n");
+  EXPECT_EQ(messages_of("[policy.auth]\nsecret = \"x\"\n" + serves), "1:1 [policy.auth] needs the key \"type\"\n");
+  EXPECT_EQ(messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
+            "2:8 policy.auth.type must be \"jwt\" | did you mean \"jwt\"?\n");
+  EXPECT_EQ(policy("jwks = \"https://a/jwks.json\"\n"),
+            "3:8 \"jwks\" by URL is not supported yet | write the path of a file\n");
+  EXPECT_EQ(policy("secret = \"${NONE}\"\n"),
+            "3:11 the environment variable NONE is not set | ${NONE:-default} gives it a default\n");
+  EXPECT_EQ(policy("secret = \"\"\n"), "3:10 policy.auth.secret must not be empty\n");
+  EXPECT_EQ(policy(key + "audience = []\n"), "4:12 policy.auth.audience must not be empty\n");
+  EXPECT_EQ(policy(key + "audience = [\"a\", \"\"]\n"), "4:18 policy.auth.audience must not be empty\n");
+  EXPECT_EQ(policy(key + "audience = 1\n"), "4:12 policy.auth.audience must be a string, not an integer\n");
+  EXPECT_EQ(policy(key + "issuer = \"\"\n"), "4:10 policy.auth.issuer must not be empty\n");
+  EXPECT_EQ(policy(key + "leeway = \"2h\"\n"), "4:10 policy.auth.leeway must be at most 1h\n");
+  EXPECT_EQ(policy(key + "token_limit = 100\n"), "4:15 policy.auth.token_limit must be at least 256B\n");
+  for (const char* realm : {"", "a\\\"b", "a\\\\b", "\u00e4", "a\\nb"}) {
+    EXPECT_NE(policy(key + "realm = \"" + realm + "\"\n"), "") << realm;
+  }
+  const auto use = [&](const std::string& names) {
+    return messages_of("[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [" + names +
+                       "]\n[policy.auth]\ntype = \"jwt\"\n" + key + "[policy.more]\ntype = \"jwt\"\n" + key);
+  };
+  EXPECT_EQ(use("\"auth\""), "");
+  EXPECT_EQ(use("\"auht\""), "4:8 there is no [policy.auht] | did you mean \"auth\"?\n");
+  EXPECT_EQ(use("\"auth\", \"auth\""), "4:16 \"auth\" comes twice\n");
+  EXPECT_EQ(use("\"auth\", \"more\""), "4:16 a route uses one policy of type \"jwt\" at most\n");
+  EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\nuse = [\"a\"]\n"),
+            "9:8 there is no [policy.a]\n");
+  EXPECT_EQ(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"a\"]\n"),
+            "4:8 there is no [policy.a]\n");
+}
+
 TEST(Errors, Tls) {
   auto server = [](const std::string& listen, const std::string& tls) {
     return messages_of("[server]\nlisten = [" + listen + "]\n" + tls + serves);
@@ -660,6 +748,38 @@ TEST_F(Files, FoldersMustExist) {
                                  "    |        ^\n"
                                  "    = it would be " +
                                  path + "\n");
+}
+
+TEST_F(Files, NoWayAroundPolicies) {
+  std::filesystem::create_directories(folder_ / "public/private/deep");
+  std::filesystem::create_directory_symlink("public/private", folder_ / "link");
+  const auto errors = [&](const std::vector<std::array<std::string, 3>>& all) {
+    std::string text = "[policy.a]\ntype = \"jwt\"\njwks = \"k\"\n";
+    for (const auto& [path, root, use] : all) {
+      text += "[[files]]\npath = \"" + path + "\"\nroot = \"" + root + "\"\nuse = [" + use + "]\n";
+    }
+    const auto config = load(write(text), environment);
+    std::string found;
+    if (!config) {
+      for (const Diagnostic& one : config.error().list) found += std::to_string(one.position.line) + " " + one.message;
+    }
+    return found;
+  };
+  const std::string a = "\"a\"";
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "link", a}}), "");
+  EXPECT_EQ(errors({{"/x", "public", ""}, {"/x/private", "public/private/../private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/private", "public/private", a}, {"/y", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", a}, {"/private", "public/private", ""}}), "") << "opened on purpose";
+  EXPECT_EQ(errors({{"/", "public", a}, {"/y", "public/private", a}}), "");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "public/private", a}}),
+            "10 the files in line 6 serve this folder too, at /private, without the policies that stand here");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "link", a}}),
+            "10 the files in line 6 serve this folder too, at /private, without the policies that stand here");
+  EXPECT_EQ(errors({{"/x", "public", ""}, {"/y", "public/private/deep", a}}),
+            "10 the files in line 6 serve this folder too, at /x/private/deep, without the policies that stand here");
+  EXPECT_EQ(errors({{"/", "public", ""}, {"/y", "public", a}}),
+            "10 the files in line 6 serve this folder too, at /, without the policies that stand here");
 }
 
 TEST_F(Files, TheFallbackMustExist) {

@@ -116,6 +116,17 @@ class Reader {
   }
 
   template <class T>
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, OneOrMore<T>& out) {
+    if (value.kind == Value::Kind::list) {
+      return read_value(value, key, {.required = true, .check = rules.check}, out.items);
+    }
+    T read{};
+    if (!read_value(value, key, rules, read)) return false;
+    out.items = {std::move(read)};
+    return true;
+  }
+
+  template <class T>
   bool read_value(const Value& value, const std::string& key, const Rules&, std::vector<Named<T>>& out) {
     if (!is_table_of_names(value, key)) return false;
     out.clear();

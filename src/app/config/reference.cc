@@ -102,6 +102,15 @@ std::string text_of(const std::optional<T>& value) {
 }
 
 template <class T>
+std::string type_of(const OneOrMore<T>&, const Rules& rules) {
+  return fmt::format("{}, or a list of them", type_of(T{}, rules));
+}
+template <class T>
+std::string text_of(const OneOrMore<T>&) {
+  return {};
+}
+
+template <class T>
 std::string type_of(const std::vector<T>&, const Rules&) {
   return fmt::format("list of {}s", type_of(T{}, Rules{}));
 }

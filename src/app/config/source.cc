@@ -57,6 +57,25 @@ std::string mask_passwords(std::string line) {
   return line;
 }
 
+// secret = "..." of a policy: what is between the quotes, unless it comes from the environment.
+std::string mask_secrets(std::string line) {
+  constexpr std::string_view key = "secret";
+  for (std::size_t at = 0; (at = line.find(key, at)) != line.npos;) {
+    at += key.size();
+    std::size_t equals = line.find_first_not_of("\"' \t", at);
+    if (equals == line.npos || line[equals] != '=') continue;
+    const std::size_t quote = line.find_first_not_of(" \t", equals + 1);
+    if (quote == line.npos || (line[quote] != '"' && line[quote] != '\'')) continue;
+    const std::size_t begin = line.find_first_not_of(line[quote], quote);
+    if (begin == line.npos || line.compare(begin, 2, "${") == 0) continue;
+    for (at = begin; at < line.size() && line[at] != line[quote]; ++at) {
+      if (line[at] == '\\' && line[quote] == '"' && at + 1 < line.size()) line[at++] = '*';
+      line[at] = '*';  // a byte, as for passwords
+    }
+  }
+  return line;
+}
+
 }  // namespace
 
 std::uint32_t count_characters(std::string_view text) {
@@ -149,7 +168,7 @@ std::string Source::render(const Diagnostic& diagnostic) const {
     return text;
   }
 
-  std::string shown = printable(mask_passwords(std::string(line(position.line))));
+  std::string shown = printable(mask_secrets(mask_passwords(std::string(line(position.line)))));
   std::uint32_t length = count_characters(shown);
   std::uint32_t column = std::clamp<std::uint32_t>(position.column, 1, length + 1);
   if (length > widest_line) {

@@ -44,6 +44,24 @@ TEST(Render, MasksPasswords) {
             "    |       ^\n");
 }
 
+TEST(Render, MasksSecrets) {
+  const auto shown = [](const std::string& line) {
+    const std::string text = Source("a.toml", line).render({{1, 1}, "no"});
+    const auto begin = text.find("| ") + 2;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(shown(R"(secret = "hunter2" # x)"), R"(secret = "*******" # x)");
+  EXPECT_EQ(shown(R"(a = { type = "jtw", secret="hun\"ter\\", x = "y" })"), R"(a = { type = "jtw", secret="**********", x = "y" })");
+  EXPECT_EQ(shown(R"("secret" = 'hun"ter\')"), R"("secret" = '********')");
+  EXPECT_EQ(shown(R"(policy.a.secret = "hunter2)"), R"(policy.a.secret = "*******)");
+  EXPECT_EQ(shown(R"(secret = """hunter2""")"), R"(secret = """*******""")");
+  EXPECT_EQ(shown(R"(secret_file = "key" # secret, x)"), R"(secret_file = "key" # secret, x)");
+  EXPECT_EQ(shown(R"(secret = "${JWT_SECRET}")"), R"(secret = "${JWT_SECRET}")");
+  for (const char* line : {"secret", "secret =", "secret = ", "secret = \"", "secret = \"\"", "secret = \"a\\", "secret = 7"}) {
+    EXPECT_EQ(shown(line).size(), std::string(line).size()) << line;
+  }
+}
+
 TEST(Render, CutsLongLinesAroundTheError) {
   Source source("a.toml", std::string(1000, 'a') + "X" + std::string(1000, 'b'));
   EXPECT_EQ(source.render({{1, 1001}, "no"}), "a.toml:1:1001: error: no\n  1 | ..." + std::string(80, 'a') + "X" +

@@ -159,6 +159,7 @@ class Checker {
     if (options.sqlstate && (options.expect || options.exact || options.table || !options.set.empty())) {
       complain(options.sqlstate->position, "a statement that fails has no rows");
     }
+    if (first_line(options.sql->value).empty()) complain(options.sql->position, "a statement must not be empty");
     // PostgreSQL's and SQLite's words differ little; what cannot be read here is said by the database.
     if (const auto parsed = sql::parse_parameters(options.sql->value, sql::PlaceholderStyle::dollar)) {
       for (const auto& placeholder : parsed->placeholders) {
@@ -223,7 +224,7 @@ class Checker {
   }
 
   static std::string first_line(std::string_view text) {
-    while (text.starts_with('\n') || text.starts_with(' ')) text.remove_prefix(1);
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     return std::string(text.substr(0, text.find('\n')));
   }
 

@@ -95,6 +95,7 @@ TEST(SuiteFile, WhatIsWrongHasItsPlace) {
             "4:14 this is not a part of the answer (write \"body.id\", \"body.0.id\", \"header.Location\" or \"status\")\n");
   EXPECT_EQ(step("sql = \"SELECT 1\"\nset = { id = \"body.id\" }"),
             "4:14 this is not a part of the answer (write \"rows.0.id\")\n");
+  EXPECT_EQ(step("sql = \" \\n\""), "3:7 a statement must not be empty\n");
   EXPECT_EQ(step("sql = \"SELECT 1\"\nstatus = 200"), "4:10 \"status\" is for a request\n");
   EXPECT_EQ(step("request = \"GET /\"\nsqlstate = \"23505\""), "4:12 \"sqlstate\" is for \"sql\"\n");
   EXPECT_EQ(step("request = \"GET /\"\njson = {}\nbody = \"\""), "2:1 a request has one body: \"json\", \"body\" or \"body_file\"\n");

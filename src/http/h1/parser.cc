@@ -179,6 +179,7 @@ RequestParser::RequestParser(const RequestLimits& limits)
 void RequestParser::reset() {
   phase_ = Phase::start;
   at_ = {};
+  request_.claims.reset();
 }
 
 // Rare ways out are kept out of parse(), which would otherwise spill its registers for them.
@@ -555,6 +556,7 @@ inline Reason RequestParser::finish_head() {
   request_.body = nullptr;
   request_.extension = {};
   request_.route = 0;
+  request_.claims.reset();
   if (at_.seen != Seen::host || at_.version != Version::http11) return finish_unusual_head();
   body_ = {};
   keep_alive_ = true;

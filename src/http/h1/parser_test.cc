@@ -647,6 +647,18 @@ TEST(RequestParser, TheMethodIsKnownAsSoonAsItHasCome) {
   EXPECT_EQ(parser.method(), Method::other);
 }
 
+TEST(RequestParser, ClaimsEndWithTheirRequest) {
+  RequestParser parser;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(parser.parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n").state, Parsed::State::done);
+    EXPECT_EQ(parser.request().claims, nullptr);
+    const auto claims = Claims::parse("{}");
+    parser.request().claims = claims;
+    parser.reset();
+    EXPECT_EQ(claims.use_count(), 1);
+  }
+}
+
 TEST(RequestParser, EveryRefusalHasAStatusAndASentence) {
   for (int reason = 1; reason <= static_cast<int>(Reason::trailers_too_large); ++reason) {
     const int status = status_of(static_cast<Reason>(reason));

@@ -256,6 +256,8 @@ class TestHandler final : public Handler {
   std::size_t pulled = 0;
   std::size_t read = 0;  // of requests' bodies
   int upgrades = 0;
+  int foreign_claims = 0;              // requests that came with some
+  std::weak_ptr<const Claims> claims;  // what the last request was given
   std::vector<std::string> heard;  // what upgrades hear of, in its order
   [[nodiscard]] bool holds_nothing() const {
     return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1;
@@ -263,6 +265,9 @@ class TestHandler final : public Handler {
 
   core::Async<Response> handle(Request& request) override {
     ++requests;
+    if (request.claims) ++foreign_claims;
+    request.claims = Claims::parse("{}");
+    claims = request.claims;
     const Target target(request.path);
     if (!request.upgrade.empty()) return connect(request, target);
     if (target.kind == "later" || target.kind == "never") return later(target);

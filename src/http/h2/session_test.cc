@@ -49,6 +49,19 @@ TEST_F(SessionTest, EveryKindOfBodyArrives) {
   EXPECT_TRUE(client.goaways.empty());
 }
 
+// Streams are used again, and what a request was found to be is nothing to the next one.
+TEST_F(SessionTest, ClaimsEndWithTheirRequest) {
+  TestClient client;
+  for (int i = 0; i < 5; ++i) {
+    client.get("/own/5/1");
+    client.get("/waits/5000/1");
+    talk(client, 50ms);
+    EXPECT_TRUE(handler.claims.expired());
+  }
+  EXPECT_EQ(handler.requests, 10);
+  EXPECT_EQ(handler.foreign_claims, 0);
+}
+
 TEST_F(SessionTest, HeadHasTheLengthAndNoBody) {
   TestClient client;
   const auto own = client.get("/own/5000/1", {}, "HEAD");

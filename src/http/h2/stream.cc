@@ -90,6 +90,7 @@ void Stream::forget_request() {
   head.reset();
   request.fields = {};
   request.extension = request.upgrade = {};
+  request.claims.reset();
   response.fields = {};
   arena.reset();
 }

@@ -34,6 +34,7 @@ struct WebSocketOptions {
   Duration pong_timeout = 10s;
   Duration close_timeout = 5s;
   Duration write_timeout = 30s;
+  std::vector<Located<std::string>> use;
   Position position;
 
   static std::string check_origin(std::string_view text) {
@@ -84,6 +85,8 @@ struct WebSocketOptions {
             {.min = 1ms, .max = 1h});
     v.field("write_timeout", &Self::write_timeout, "How long a client may take nothing before it is cut.",
             {.min = 1ms, .max = 24h});
+    v.field("use", &Self::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.position(&Self::position);
   }
 };

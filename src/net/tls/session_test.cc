@@ -294,6 +294,30 @@ TEST_P(TlsStream, FilesArriveAndOneThatHasBecomeShorterIsAnError) {
   EXPECT_TRUE(received == "head" + bytes.substr(7, 399'000) + bytes.substr(399'999)) << received.size();
 }
 
+TEST(TlsShares, ALongFileLeavesTheCoreToOthersAfterEachShare) {
+  constexpr std::uint64_t share = Stream::SendFile::tls_share_bytes;
+  constexpr std::uint64_t file_bytes = 7 * share / 2;
+  constexpr std::uint64_t record_overhead = 22;  // header, type and tag, for each 16 kB (RFC 8446, 5.2)
+  Pair pair(std::make_unique<core::SimulatedReactor>(6, core::Faults{.buffer = 64 << 20}));
+  pair.establish();
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  ASSERT_EQ(::ftruncate(::fileno(file.get()), static_cast<off_t>(file_bytes)), 0);
+  const std::uint64_t before = pair.server.handle().sent;
+  bool done = false;
+  pair.tasks.spawn([](Stream& stream, int fd, bool& finished) -> Task<void> {
+    EXPECT_TRUE(co_await stream.send_file("", fd, 0, file_bytes, patience));
+    finished = true;
+  }(pair.server, ::fileno(file.get()), done));
+  for (std::uint64_t turn = 1; turn <= 4; ++turn) {
+    const std::uint64_t plain = std::min(turn * share, file_bytes);
+    const std::uint64_t sent = pair.server.handle().sent - before;
+    EXPECT_GT(sent, plain) << turn;
+    EXPECT_LE(sent, plain + (plain / (16 << 10) + 1) * record_overhead) << turn;
+    EXPECT_EQ(done, turn == 4);
+    pair.reactor->turn(never);
+  }
+}
+
 TEST_P(TlsStream, AConnectionThatJustEndsIsATruncation) {
   pair.establish();
   EXPECT_TRUE(pair.write(pair.client, "hello"));

@@ -104,7 +104,8 @@ void Connection::close() {
   state_ = State::broken;  // for those who ask again when they hear that their answer is lost
   inbox_.release();
   out_.release();
-  draining_ = cancelling_ = skipping_ = batch_slow_ = in_transaction_ = false;
+  draining_ = cancelling_ = skipping_ = batch_slow_ = false;
+  in_transaction_ = has_temporary_ = wakes_when_sent_ = false;
   may_be_hit_ = batch_ = 0;
   answer_ = {};
   prepared_.clear();
@@ -141,6 +142,7 @@ Connection::InFlight Connection::pop() {
 }
 
 Connection::Prepared& Connection::prepared(std::uint32_t statement) {
+  if (statement == unnamed_statement) return unnamed_;
   if (statement >= prepared_.size()) prepared_.resize(statement + 1);
   return prepared_[statement];
 }
@@ -278,10 +280,14 @@ std::span<const Column> Connection::step_columns(const Statement& statement) {
   return statement.columns;
 }
 
-// Nobody waits for the transaction that is open here.
-void Connection::roll_back() {
-  write_query(out_, "ROLLBACK");
-  push({.setting = true});
+// Nobody waits for what a conversation has left open here.
+void Connection::clean_up() {
+  const auto run = [this](std::string_view sql) {
+    write_query(out_, sql);
+    push({.setting = true});
+  };
+  if (in_transaction_) run("ROLLBACK");
+  if (std::exchange(has_temporary_, false)) run("DISCARD TEMP");
   flush_soon();
 }
 
@@ -302,7 +308,7 @@ void Connection::release(Query&) {
       pool_.cancel(*this, life_, address_, key_);
     } else {
       inbox_.shrink();
-      if (in_transaction_) roll_back();
+      if (in_transaction_ || has_temporary_) clean_up();
     }
   }
   pool_.serve_soon();
@@ -564,7 +570,7 @@ void Connection::handle_ready(const Message& message) {
   }
   if (leased_ == nullptr) {
     inbox_.drop();
-    if (in_transaction_ && flight_size_ == 0 && state_ == State::ready) roll_back();
+    if ((in_transaction_ || has_temporary_) && flight_size_ == 0 && state_ == State::ready) clean_up();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     if (draining_) end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -805,6 +811,7 @@ void Connection::flush() {
   }
   if (out_.empty() && out_.capacity() > kept_capacity) out_.release();
   handle.writer = nullptr;
+  if (std::exchange(wakes_when_sent_, false) && leased_ != nullptr) leased_->readable();
 }
 
 void Connection::wake_runner() {

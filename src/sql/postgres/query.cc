@@ -273,6 +273,12 @@ void Query::connection_lost(const Error& why) {
   wake();
 }
 
+void Query::set_deadline(Instant deadline) {
+  pool_.reactor().timers().cancel(timer_);
+  first_deadline_ = deadline;
+  timed_out_ = false;
+}
+
 // Takes what has arrived. True: a piece is ready, the query has failed, or it starts over (only `first`, while nothing
 // has been handed out).
 bool Query::scan(bool first) {

@@ -69,7 +69,14 @@ class Transaction::Rows {
 
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
     : pool_(pool),
-      conversation_(pool, options.deadline),
+      own_(std::in_place, pool, options.deadline),
+      conversation_(*own_),
+      begin_(begin_of(options.isolation)),
+      settings_(options.settings.begin(), options.settings.end()) {}
+
+Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
+    : pool_(pool),
+      conversation_(conversation),
       begin_(begin_of(options.isolation)),
       settings_(options.settings.begin(), options.settings.end()) {}
 

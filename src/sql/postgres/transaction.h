@@ -15,6 +15,8 @@ namespace sluice::sql::postgres {
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);
+  // On a connection that somebody else has, who outlives it and releases it.
+  Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
 
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
                                                     std::span<const Argument> arguments) override;
@@ -40,7 +42,8 @@ class Transaction final : public sql::Transaction {
   void write_own(std::string_view sql);
 
   Pool& pool_;
-  Query conversation_;
+  std::optional<Query> own_;
+  Query& conversation_;
   std::string begin_;  // empty once it has been sent
   std::vector<Setting> settings_;
 };

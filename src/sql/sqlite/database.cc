@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/assert.h"
+#include "sql/sqlite/staging.h"
 
 namespace sluice::sql {
 namespace {
@@ -77,6 +78,7 @@ SqliteDatabase::SqliteDatabase(const SqliteOptions& options, std::unique_ptr<sql
       connection_(std::move(connection)),
       reactor_(reactor),
       mailbox_(mailbox),
+      threads_(threads),
       writer_(writer),
       scans_(std::make_shared<sqlite::ScanPool>(options, reactor, mailbox, threads)) {
   sqlite3_progress_handler(
@@ -247,6 +249,32 @@ class SqliteDatabase::Writing final : public Transaction {
   SqliteDatabase& database_;
   std::unique_ptr<Transaction> inner_;
 };
+
+// As Writing, for the writes of a set.
+class SqliteDatabase::StagingHere final : public Staging {
+ public:
+  StagingHere(SqliteDatabase& database, const SetPlan& plan)
+      : database_(database),
+        inner_(database.options_, plan, database.reactor_, database.mailbox_, database.threads_, *database.writer_) {}
+
+  core::Task<Result<void>> add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) override {
+    return inner_.add(values, lines);
+  }
+  core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments, const ApplyOptions& options) override {
+    auto outcome = co_await inner_.apply(arguments, options);
+    database_.end_transaction();
+    co_return outcome;
+  }
+
+ private:
+  SqliteDatabase& database_;
+  SqliteStaging inner_;
+};
+
+std::unique_ptr<Staging> SqliteDatabase::stage(const SetPlan& plan, const TransactionOptions&) {
+  SLUICE_ASSERT(writer_ != nullptr);
+  return std::make_unique<StagingHere>(*this, plan);
+}
 
 std::unique_ptr<Transaction> SqliteDatabase::begin(const TransactionOptions& options) {
   SLUICE_ASSERT(writer_ != nullptr);

@@ -48,6 +48,7 @@ class SqliteDatabase final : public Database {
                                                               std::span<const Parameter> declared) override;
   // What this core reads after an end has seen what was written.
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options) override;
+  [[nodiscard]] std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
   [[nodiscard]] std::vector<Reading> readings() override;
 
@@ -56,6 +57,7 @@ class SqliteDatabase final : public Database {
  private:
   class LookUpCursor;
   class Writing;
+  class StagingHere;
   enum class Outcome : std::uint8_t { complete, too_large };
   struct TurnEnd : core::TurnHook {
     explicit TurnEnd(SqliteDatabase& database) : TurnHook(run), database(database) {}
@@ -77,6 +79,7 @@ class SqliteDatabase final : public Database {
   std::unique_ptr<sqlite::Connection> connection_;
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
+  core::BlockingPool& threads_;
   SqliteWriter* writer_;
   std::shared_ptr<sqlite::ScanPool> scans_;
   sqlite3_stmt* begin_ = nullptr;

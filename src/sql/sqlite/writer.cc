@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <coroutine>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -24,7 +25,7 @@ std::unexpected<Error> refuse(Failure failure, const char* message) {
 
 // Owned twice: by the awaiter, and by the writer until it is delivered. The last one frees it, ordinary memory.
 struct SqliteWriter::Request : core::Letter {
-  enum class Does : std::uint8_t { one_write, step, last_step, commit };
+  enum class Does : std::uint8_t { one_write, step, last_step, commit, work };
 
   Request(core::Mailbox& mailbox, const Statement& statement, std::span<const Argument> given)
       : Letter(delivered),
@@ -47,6 +48,15 @@ struct SqliteWriter::Request : core::Letter {
     if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
+  Request(core::Mailbox& mailbox, Work given)
+      : Letter(delivered),
+        home(mailbox),
+        id(0),
+        columns(0),
+        arguments(std::span<const Argument>{}),
+        does(Does::work),
+        work(std::move(given)) {}
+
   core::Mailbox& home;
   const std::uint32_t id;
   const std::string text;
@@ -54,6 +64,7 @@ struct SqliteWriter::Request : core::Letter {
   const sqlite::OwnedArguments arguments;
   std::size_t most_rows = SIZE_MAX;
   Does does = Does::one_write;
+  Work work;
   std::shared_ptr<Session> session;       // of a step
   std::atomic<bool> expired{false};       // set by the core at the deadline
   std::optional<Result<Written>> result;  // the writer's until it is delivered
@@ -295,6 +306,14 @@ core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::React
   co_return written;
 }
 
+bool SqliteWriter::works_alone(const Request& request) const { return request.session || request.work; }
+
+core::Task<Result<void>> SqliteWriter::run(core::Reactor& reactor, core::Mailbox& mailbox, Work work) {
+  auto done = co_await wait(*this, reactor, std::make_unique<Request>(mailbox, std::move(work)), {}, never);
+  if (!done) co_return std::unexpected(std::move(done.error()));
+  co_return Result<void>{};
+}
+
 void SqliteWriter::deliver(Request& request) {
   if (!request.home.post(request)) request.release();
 }
@@ -307,14 +326,20 @@ void SqliteWriter::serve() {
     if (queue_->oldest == nullptr) return;
     batch.clear();
     while (queue_->oldest != nullptr && batch.size() < options_.write_batch) {
-      if (queue_->oldest->session && !batch.empty()) break;  // it needs the writer for itself
+      const bool alone = works_alone(*queue_->oldest);
+      if (alone && !batch.empty()) break;
       batch.push_back(queue_->oldest);
       queue_->unlink(*queue_->oldest);
-      if (batch.back()->session) break;
+      if (alone) break;
     }
     lock.unlock();
     if (batch.front()->session) {
       converse(*batch.front());
+    } else if (batch.front()->work) {
+      Request& request = *batch.front();
+      auto done = request.work();
+      request.result = done ? Result<Written>(Written{}) : std::unexpected(std::move(done.error()));
+      deliver(request);
     } else {
       write(batch);
       for (Request* request : batch) deliver(*request);

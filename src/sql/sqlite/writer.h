@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -48,6 +49,11 @@ class SqliteWriter {
   [[nodiscard]] std::unique_ptr<Transaction> begin(core::Reactor& reactor, core::Mailbox& mailbox,
                                                    const TransactionOptions& options);
 
+  // From any core, likewise: work that writes by a connection of its own, while the writer keeps out of the way. It
+  // runs on the writer's thread; what it refers to must last even if the task is destroyed meanwhile.
+  using Work = std::function<Result<void>()>;
+  [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
+
   [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t queued() const;
 
@@ -57,6 +63,7 @@ class SqliteWriter {
   struct Session;
   class Awaiter;
   class Conversation;
+  [[nodiscard]] bool works_alone(const Request& request) const;
   enum class Ended : std::uint8_t { done, failed, rolled_back };
 
   SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection);

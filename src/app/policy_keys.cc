@@ -1,0 +1,48 @@
+#include "app/policy_keys.h"
+
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+
+namespace sluice::app {
+namespace {
+
+std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
+  std::vector<std::string> paths;
+  for (const auto& policy : policies) {
+    for (const auto* path : {&policy.value.secret_file, &policy.value.public_key, &policy.value.jwks}) {
+      if (*path) paths.push_back((*path)->value);
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
+PolicyKeys::PolicyKeys(const Policies& policies, Keys keys)
+    : policies_(policies), keys_(std::move(keys)), watch_(files_of(policies)) {}
+
+bool PolicyKeys::reload() {
+  watch_.reading();
+  Keys fresh;
+  for (std::size_t i = 0; i < policies_.size(); ++i) {
+    if (policies_[i].value.secret) {  // in the configuration itself
+      fresh.push_back(keys_[i]);
+      continue;
+    }
+    auto loaded = gateway::jwt::load_keys(policies_[i].value);
+    const std::string name = "policy " + policies_[i].name.value;
+    if (!loaded) {
+      log_error(name + ": " + loaded.error().text + "; the keys from before stay in use");
+      return false;
+    }
+    for (const std::string& warning : (*loaded)->warnings) log_error(name + ": " + warning);
+    fresh.push_back(std::move(*loaded));
+  }
+  keys_ = std::move(fresh);
+  log_error("policies: keys read again");
+  return true;
+}
+
+}  // namespace sluice::app

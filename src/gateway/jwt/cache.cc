@@ -1,0 +1,44 @@
+#include "gateway/jwt/cache.h"
+
+namespace sluice::gateway::jwt {
+namespace {
+
+constexpr std::size_t entry_bytes = 320;  // of the entry and of its nodes in the three containers, about
+
+}  // namespace
+
+const Verified* Cache::find(std::string_view token, double now_s) {
+  while (!by_end_.empty() && by_end_.begin()->first <= now_s) remove(by_end_.begin()->second);
+  const auto found = by_token_.find(token);
+  if (found == by_token_.end()) return nullptr;
+  const auto entry = found->second;
+  if (entry != entries_.begin()) entries_.splice(entries_.begin(), entries_, entry);
+  return &entry->verified;
+}
+
+void Cache::add(std::string_view token, const Verified& verified) {
+  const std::size_t bytes = entry_bytes + token.size() + verified.claims->bytes();
+  if (max_tokens_ == 0 || bytes > max_bytes_ || by_token_.contains(token)) return;
+  while (entries_.size() >= max_tokens_ || bytes_ + bytes > max_bytes_) remove(std::prev(entries_.end()));
+  entries_.push_front({.token = std::string(token), .verified = verified, .bytes = bytes});
+  const auto entry = entries_.begin();
+  entry->by_end = by_end_.emplace(verified.ends_s, entry);
+  by_token_.emplace(entry->token, entry);
+  bytes_ += bytes;
+}
+
+void Cache::clear() {
+  by_token_.clear();
+  by_end_.clear();
+  entries_.clear();
+  bytes_ = 0;
+}
+
+void Cache::remove(Entries::iterator entry) {
+  bytes_ -= entry->bytes;
+  by_token_.erase(entry->token);
+  by_end_.erase(entry->by_end);
+  entries_.erase(entry);
+}
+
+}  // namespace sluice::gateway::jwt

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "gateway/jwt/token.h"
+
+namespace sluice::gateway::jwt {
+
+// What one core's policy has counted.
+struct Counters {
+  std::uint64_t hits = 0;           // tokens that were in the cache
+  std::uint64_t verifications = 0;  // tokens that were verified and good
+  std::uint64_t anonymous = 0;      // requests without a token that went on: `optional`
+  std::array<std::uint64_t, refusal_count> refusals{};
+  std::uint64_t cached_tokens = 0;  // gauge
+  std::uint64_t cached_bytes = 0;   // likewise
+
+  Counters& operator+=(const Counters& other) {
+    hits += other.hits;
+    verifications += other.verifications;
+    anonymous += other.anonymous;
+    for (std::size_t i = 0; i < refusal_count; ++i) refusals[i] += other.refusals[i];
+    cached_tokens += other.cached_tokens;
+    cached_bytes += other.cached_bytes;
+    return *this;
+  }
+};
+
+}  // namespace sluice::gateway::jwt

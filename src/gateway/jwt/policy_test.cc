@@ -1,0 +1,202 @@
+#include "gateway/jwt/policy.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/reactor.h"
+#include "gateway/chain.h"
+#include "gateway/jwt/tokens_for_tests.h"
+
+namespace sluice::gateway::jwt {
+namespace {
+
+using namespace for_tests;
+
+// Its wall clock is what a test says.
+class ClockReactor final : public core::Reactor {
+ public:
+  ClockReactor() : Reactor(Instant{}) {}
+  std::int64_t wall_clock_ns() const override { return now_s * 1'000'000'000; }
+  std::int64_t now_s = 1000;
+
+  Result<void> listen(core::Handle&, const core::Address&, const core::ListenOptions&) override { return no(); }
+  Result<bool> accept(core::Handle&, core::Handle&, core::Address*) override { return no(); }
+  Result<bool> connect(core::Handle&, const core::Address&) override { return no(); }
+  Result<void> connect_result(core::Handle&) override { return no(); }
+  Result<core::Address> local_address(const core::Handle&) const override { return no(); }
+  void close(core::Handle&) noexcept override {}
+  void shutdown_write(core::Handle&) noexcept override {}
+  void reset_on_close(core::Handle&) noexcept override {}
+  core::Io recv(core::Handle&, char*, std::size_t) override { return {}; }
+  core::Io send(core::Handle&, std::span<const iovec>) override { return {}; }
+  core::Io send_file(core::Handle&, int, std::uint64_t, std::size_t) override { return {}; }
+  void turn(Instant) override {}
+  void wake() noexcept override {}
+
+ private:
+  static std::unexpected<Error> no() { return fail(Errc::system); }
+};
+
+std::shared_ptr<const KeySet> keys_of(std::string_view key = secret) {
+  auto set = std::make_shared<KeySet>();
+  set->keys.push_back(*Key::from_secret(key));
+  return set;
+}
+
+class JwtPolicyTest : public testing::Test {
+ protected:
+  // "" or the status and the challenge.
+  std::string ask(std::vector<http::Field> fields) {
+    request = {};
+    request.fields = fields;
+    auto refused = policy.check(request);
+    if (!refused) return "";
+    EXPECT_EQ(refused->fields.get("Content-Type"), "application/problem+json");
+    return std::to_string(refused->status) + " " + std::string(refused->fields.get("WWW-Authenticate"));
+  }
+  std::string ask(const std::string& authorization) { return ask({{"Authorization", authorization}}); }
+  std::uint64_t refusals(Refusal why) const { return policy.counters().refusals[static_cast<std::size_t>(why)]; }
+  static std::string invalid(const std::string& description) {
+    return "401 Bearer realm=\"sluice\", error=\"invalid_token\", error_description=\"" + description + "\"";
+  }
+
+  ClockReactor reactor;
+  PolicyOptions options;
+  JwtPolicy policy{options, keys_of(), reactor};
+  http::Request request;
+  const std::string good = token_of(R"({"sub":"ada","exp":2000})");
+};
+
+TEST_F(JwtPolicyTest, ClaimsRideOnTheRequest) {
+  EXPECT_EQ(ask({{"Accept", "*/*"}, {"Authorization", "Bearer " + good}}), "");
+  ASSERT_NE(request.claims, nullptr);
+  EXPECT_EQ(request.claims->find("sub")->text, "ada");
+  for (const char* scheme : {"bearer ", "BEARER ", "bEaReR   "}) EXPECT_EQ(ask(scheme + good), "") << scheme;
+}
+
+TEST_F(JwtPolicyTest, WithoutAToken) {
+  EXPECT_EQ(ask(std::vector<http::Field>{}), "401 Bearer realm=\"sluice\"");
+  EXPECT_EQ(refusals(Refusal::missing), 1u);
+  for (const char* other : {"Basic YTpi", "Bearerx a", "Bear", "", "Token abc", " "}) {
+    EXPECT_EQ(ask(other), "401 Bearer realm=\"sluice\"") << other;
+  }
+  EXPECT_EQ(ask(good), "401 Bearer realm=\"sluice\"");
+  EXPECT_EQ(refusals(Refusal::scheme), 7u);
+  EXPECT_EQ(ask("Bearer"), invalid("The token is malformed."));
+  EXPECT_EQ(ask("Bearer " + good + " " + good), invalid("The token is malformed."));
+  EXPECT_EQ(ask("Bearer " + good + ", Bearer " + good), invalid("The token is malformed."));
+  EXPECT_EQ(request.claims, nullptr);
+}
+
+TEST_F(JwtPolicyTest, ExactlyOneAuthorization) {
+  const std::string bearer = "Bearer " + good;
+  const std::string_view bad =
+      "400 Bearer realm=\"sluice\", error=\"invalid_request\", error_description=\"The "
+      "Authorization field comes more than once.\"";
+  EXPECT_EQ(ask({{"Authorization", bearer}, {"authorization", bearer}}), bad);
+  EXPECT_EQ(ask({{"Authorization", bearer}, {"Accept", "*/*"}, {"AUTHORIZATION", "Basic YTpi"}}), bad);
+  EXPECT_EQ(refusals(Refusal::repeated), 2u);
+  EXPECT_EQ(request.claims, nullptr);
+}
+
+TEST_F(JwtPolicyTest, ALongTokenIsNotLookedAt) {
+  const std::string long_token = token_of(R"({"exp":2000,"x":")" + std::string(7000, 'x') + "\"}");
+  ASSERT_GT(long_token.size(), options.token_limit);
+  EXPECT_EQ(ask("Bearer " + long_token), invalid("The token is too long."));
+  EXPECT_EQ(refusals(Refusal::too_large), 1u);
+}
+
+TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(ask("Bearer " + good), "");
+  EXPECT_EQ(policy.counters().verifications, 1u);
+  EXPECT_EQ(policy.counters().hits, 4u);
+  EXPECT_EQ(policy.counters().cached_tokens, 1u);
+  EXPECT_GT(policy.counters().cached_bytes, good.size());
+  // What is refused is not remembered.
+  const std::string bad = token_of("{\"exp\":2000}", hs256_header, "no, that is not the secret at all");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask("Bearer " + bad), invalid("The token's signature is wrong."));
+  EXPECT_EQ(policy.counters().cached_tokens, 1u);
+  EXPECT_EQ(refusals(Refusal::signature), 3u);
+}
+
+TEST_F(JwtPolicyTest, ACachedTokenExpiresToo) {
+  EXPECT_EQ(ask("Bearer " + good), "");
+  const auto claims = request.claims;
+  reactor.now_s = 2029;  // with the leeway
+  EXPECT_EQ(ask("Bearer " + good), "");
+  EXPECT_EQ(policy.counters().hits, 1u);
+  reactor.now_s = 2030;
+  EXPECT_EQ(ask("Bearer " + good), invalid("The token has expired."));
+  EXPECT_EQ(policy.counters().cached_tokens, 0u);
+  EXPECT_EQ(refusals(Refusal::expired), 1u);
+  EXPECT_EQ(claims->find("sub")->text, "ada") << "whoever still has them keeps them";
+}
+
+TEST_F(JwtPolicyTest, AClockThatIsSetBack) {
+  const std::string later = token_of(R"({"nbf":5000,"exp":9000})");
+  EXPECT_EQ(ask("Bearer " + later), invalid("The token is not valid yet."));
+  reactor.now_s = 6000;
+  EXPECT_EQ(ask("Bearer " + later), "");
+  reactor.now_s = 4000;
+  EXPECT_EQ(ask("Bearer " + later), invalid("The token is not valid yet."));
+  EXPECT_EQ(request.claims, nullptr);
+}
+
+TEST_F(JwtPolicyTest, NewKeysForgetWhatTheOldOnesVerified) {
+  const auto keys = keys_of("fedcba9876543210fedcba9876543210");
+  EXPECT_EQ(ask("Bearer " + good), "");
+  policy.set_keys(keys);
+  EXPECT_EQ(ask("Bearer " + good), invalid("The token's signature is wrong."));
+  const std::string fresh = token_of(R"({"exp":2000})", hs256_header, "fedcba9876543210fedcba9876543210");
+  EXPECT_EQ(ask("Bearer " + fresh), "");
+  policy.set_keys(keys);  // the same ones
+  EXPECT_EQ(policy.counters().cached_tokens, 1u);
+}
+
+TEST_F(JwtPolicyTest, Optional) {
+  options.optional = true;
+  options.realm = {"films and more"};
+  JwtPolicy lenient(options, keys_of(), reactor);
+  http::Request none;
+  EXPECT_FALSE(lenient.check(none));
+  EXPECT_EQ(none.claims, nullptr);
+  EXPECT_EQ(lenient.counters().anonymous, 1u);
+  const std::string expired = "Bearer " + token_of(R"({"exp":1})");
+  for (const std::string& authorization : {expired, std::string("Basic YTpi"), std::string("Bearer"), std::string()}) {
+    const std::vector<http::Field> fields = {{"Authorization", authorization}};
+    http::Request request;
+    request.fields = fields;
+    const auto refused = lenient.check(request);
+    ASSERT_TRUE(refused) << authorization;
+    EXPECT_EQ(refused->status, 401);
+    EXPECT_TRUE(refused->fields.get("WWW-Authenticate").starts_with("Bearer realm=\"films and more\""));
+  }
+}
+
+TEST(Chain, TheFirstThatAnswersIsTheLastThatIsAsked) {
+  struct Step final : http::Policy {
+    explicit Step(int status) : status(status) {}
+    std::optional<http::Response> check(http::Request&) override {
+      ++asked;
+      if (status == 0) return std::nullopt;
+      return http::problem(status);
+    }
+    int status;
+    int asked = 0;
+  };
+  Step passes(0), refuses(403), never(401);
+  http::Request request;
+  Chain chain({&passes, &refuses, &never});
+  const auto response = chain.check(request);
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 403);
+  EXPECT_EQ(passes.asked, 1);
+  EXPECT_EQ(never.asked, 0);
+  Chain open({&passes, &passes});
+  EXPECT_FALSE(open.check(request));
+  EXPECT_EQ(passes.asked, 3);
+}
+
+}  // namespace
+}  // namespace sluice::gateway::jwt

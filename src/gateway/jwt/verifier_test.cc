@@ -1,0 +1,169 @@
+#include "gateway/jwt/verifier.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/jwt/base64url.h"
+#include "gateway/jwt/tokens_for_tests.h"
+
+namespace sluice::gateway::jwt {
+namespace {
+
+using namespace for_tests;
+
+constexpr double now_s = 1'000'000;
+
+KeySet set_of(std::vector<Key::Made> keys) {
+  KeySet set;
+  for (auto& key : keys) set.keys.push_back(*key);
+  return set;
+}
+KeySet of_secret() { return set_of({Key::from_secret(secret)}); }
+
+// What becomes of a token: "" or the refusal.
+std::string verdict(std::string_view token, const Requirements& requirements = {.require_exp = false},
+                    const KeySet& keys = of_secret(), double at_s = now_s) {
+  Verifier verifier(keys, requirements);
+  const auto verified = verifier.verify(token, at_s);
+  return verified ? "" : std::string(name_of(verified.error()));
+}
+
+TEST(Verifier, TheExamplesOfRfc7515) {
+  const KeySet keys = set_of({Key::from_secret(decoded(rfc_secret)), Key::from_rsa(decoded(rfc_n), decoded("AQAB")),
+                              Key::from_p256(decoded(rfc_x), decoded(rfc_y))});
+  Verifier verifier(keys, {.issuers = {"joe"}});
+  for (const std::string_view token : {rfc_hs256, rfc_rs256, rfc_es256}) {
+    const auto verified = verifier.verify(token, rfc_exp_s - 1);
+    ASSERT_TRUE(verified) << name_of(verified.error());
+    EXPECT_EQ(verified->ends_s, rfc_exp_s);
+    EXPECT_EQ(verified->claims->find("iss")->text, "joe");
+    EXPECT_EQ(verified->claims->find("http://example.com/is_root")->text, "true");
+    EXPECT_EQ(verifier.verify(token, rfc_exp_s).error(), Refusal::expired);
+  }
+}
+
+TEST(Verifier, ForgedHeaders) {
+  EXPECT_EQ(verdict(token_of("{}")), "");
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"none"})")), "algorithm");
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"RS256"})")), "algorithm");
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","crit":["x"],"x":1})")), "unsupported");
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","alg":"HS256"})")), "malformed");
+  // RFC 7519, 6.1: the unsecured JWT.
+  EXPECT_EQ(verdict("eyJhbGciOiJub25lIn0."
+                    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ."),
+            "malformed");
+  EXPECT_EQ(verdict("eyJhbGciOiJub25lIn0.e30.AA"), "algorithm");
+  EXPECT_EQ(verdict(token_of("{}", hs256_header, "another secret, as long as needed")), "signature");
+  EXPECT_EQ(verdict(token_of("{}", hs256_header, "")), "signature");
+}
+
+// A public key that is known to everybody is no secret, whatever "alg" says.
+TEST(Verifier, APublicKeyIsNoSecret) {
+  const KeySet keys = set_of(
+      {Key::from_rsa(decoded(rfc_n), decoded("AQAB"), "r"), Key::from_p256(decoded(rfc_x), decoded(rfc_y), "e")});
+  for (const std::string& known : {decoded(rfc_n), std::string(rfc_n), decoded(rfc_x)}) {
+    for (const char* header : {R"({"alg":"HS256"})", R"({"alg":"HS256","kid":"r"})", R"({"alg":"HS256","kid":"e"})"}) {
+      EXPECT_EQ(verdict(token_of("{}", header, known), {.require_exp = false}, keys), "algorithm");
+    }
+    EXPECT_EQ(verdict(token_of("{}", R"({"alg":"RS256","kid":"r"})", known), {.require_exp = false}, keys),
+              "signature");
+    EXPECT_EQ(verdict(token_of("{}", R"({"alg":"RS256","kid":"e"})", known), {.require_exp = false}, keys), "key");
+    EXPECT_EQ(verdict(token_of("{}", R"({"alg":"ES256","kid":"e"})", known), {.require_exp = false}, keys),
+              "signature");
+  }
+}
+
+TEST(Verifier, KeysAreChosenById) {
+  const std::string other = "fedcba9876543210fedcba9876543210";
+  const KeySet keys = set_of({Key::from_secret(secret, "a"), Key::from_secret(other, "b")});
+  const auto by = [&](const std::string& kid, std::string_view key) {
+    return verdict(token_of("{}", R"({"alg":"HS256")" + kid + "}", key), {.require_exp = false}, keys);
+  };
+  EXPECT_EQ(by(R"(,"kid":"a")", secret), "");
+  EXPECT_EQ(by(R"(,"kid":"b")", other), "");
+  EXPECT_EQ(by(R"(,"kid":"a")", other), "signature");
+  EXPECT_EQ(by(R"(,"kid":"c")", secret), "key");
+  EXPECT_EQ(by(R"(,"kid":"")", secret), "key");
+  EXPECT_EQ(by("", secret), "key") << "which of the two?";
+  // One that has no id is for every token; one that is alone needs none in the token.
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","kid":"x"})")), "");
+  const KeySet alone = set_of({Key::from_secret(secret, "a"), Key::from_p256(decoded(rfc_x), decoded(rfc_y), "b")});
+  EXPECT_EQ(verdict(token_of("{}"), {.require_exp = false}, alone), "");
+  EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","kid":"b"})"), {.require_exp = false}, alone), "key");
+}
+
+TEST(Verifier, Forms) {
+  const std::string good = token_of(R"({"a":1})");
+  EXPECT_EQ(verdict(good), "");
+  for (const std::string& bad : {std::string(), std::string("."), good + ".", good + ".x", "." + good, good + "=",
+                                 " " + good, good + " ", good.substr(0, good.rfind('.')), good + "AA"}) {
+    EXPECT_EQ(verdict(bad), "malformed") << bad;
+  }
+  // The last character has bits that count for nothing: only zero is right.
+  std::string last = good;
+  const std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  last.back() = alphabet[alphabet.find(last.back()) + 1];
+  EXPECT_EQ(verdict(last), "malformed");
+  for (const char* payload :
+       {"null", "[]", "x", "{", R"({"a":1,"a":2})", "{\"a\":\"\xff\"}", R"({"exp":"1"})", R"({"exp":null})",
+        R"({"exp":true})", R"({"nbf":"1"})", R"({"nbf":[1]})", R"({"exp":1e999})"}) {
+    EXPECT_EQ(verdict(token_of(payload)), "malformed") << payload;
+  }
+  // Nobody without the key reaches the payload.
+  EXPECT_EQ(verdict(token_of("x", hs256_header, "not the secret at all, but as long")), "signature");
+}
+
+TEST(Verifier, Times) {
+  const auto at = [](const std::string& payload, double leeway_s = 0) {
+    return verdict(token_of(payload), {.leeway_s = leeway_s});
+  };
+  EXPECT_EQ(at(R"({"exp":1000001})"), "");
+  EXPECT_EQ(at(R"({"exp":1000000})"), "expired");  // RFC 7519, 4.1.4: on or after
+  EXPECT_EQ(at(R"({"exp":1000000.5})"), "");
+  EXPECT_EQ(at(R"({"exp":1e300})"), "");
+  EXPECT_EQ(at(R"({"exp":-1})"), "expired");
+  EXPECT_EQ(at(R"({"exp":0})"), "expired");
+  EXPECT_EQ(at(R"({"exp":999970})", 30), "expired");
+  EXPECT_EQ(at(R"({"exp":999971})", 30), "");
+  EXPECT_EQ(at(R"({"exp":2000000,"nbf":1000000})"), "");
+  EXPECT_EQ(at(R"({"exp":2000000,"nbf":1000001})"), "not_yet");
+  EXPECT_EQ(at(R"({"exp":2000000,"nbf":1000030})", 30), "");
+  EXPECT_EQ(at(R"({"exp":2000000,"nbf":1000031})", 30), "not_yet");
+  EXPECT_EQ(at("{}"), "endless");
+  EXPECT_EQ(verdict(token_of("{}")), "");
+  EXPECT_EQ(verdict(token_of(R"({"exp":1})")), "expired") << "not required, and still obeyed";
+}
+
+TEST(Verifier, Issuers) {
+  const Requirements two{.issuers = {"a", "b"}, .require_exp = false};
+  EXPECT_EQ(verdict(token_of(R"({"iss":"a"})"), two), "");
+  EXPECT_EQ(verdict(token_of(R"({"iss":"b"})"), two), "");
+  for (const char* payload : {"{}", R"({"iss":"c"})", R"({"iss":"A"})", R"({"iss":"ab"})", R"({"iss":""})",
+                              R"({"iss":["a"]})", R"({"iss":null})", R"({"x":{"iss":"a"}})"}) {
+    EXPECT_EQ(verdict(token_of(payload), two), "issuer") << payload;
+  }
+  EXPECT_EQ(verdict(token_of(R"({"iss":"anybody"})")), "");
+}
+
+TEST(Verifier, Audiences) {
+  const Requirements two{.audiences = {"a", "b"}, .require_exp = false};
+  for (const char* payload : {R"({"aud":"a"})", R"({"aud":"b"})", R"({"aud":["x","b"]})", R"({"aud":["a","b"]})"}) {
+    EXPECT_EQ(verdict(token_of(payload), two), "") << payload;
+    EXPECT_EQ(verdict(token_of(payload)), "audience") << payload;  // RFC 7519, 4.1.3
+  }
+  for (const char* payload : {"{}", R"({"aud":"c"})", R"({"aud":[]})", R"({"aud":["c"]})", R"({"aud":null})",
+                              R"({"aud":[["a"]]})", R"({"aud":{"a":"a"}})", R"({"aud":"a "})", R"({"aud":1})"}) {
+    EXPECT_EQ(verdict(token_of(payload), two), "audience") << payload;
+  }
+  EXPECT_EQ(verdict(token_of("{}")), "");
+}
+
+TEST(Verifier, OtherKeysFromNowOn) {
+  Verifier verifier(of_secret(), {.require_exp = false});
+  const std::string token = token_of("{}");
+  EXPECT_TRUE(verifier.verify(token, now_s));
+  verifier.set_keys(set_of({Key::from_secret("fedcba9876543210fedcba9876543210")}));
+  EXPECT_EQ(verifier.verify(token, now_s).error(), Refusal::signature);
+}
+
+}  // namespace
+}  // namespace sluice::gateway::jwt

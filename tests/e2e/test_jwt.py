@@ -1,0 +1,408 @@
+"""[policy.NAME] of type "jwt" in front of endpoints, files and websockets: who is let in, and who is told what."""
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import time
+
+import jwt as pyjwt
+import pytest
+
+import http2
+import tokens
+from conftest import SLUICE
+from tokens import Ec, Rsa, Secret, assemble, soon
+
+SECRET = Secret()
+ROUTES = '''
+[database.main]
+url = "sqlite:small.db"
+[[endpoint]]
+path = "/numbers/{n:int}"
+get = "SELECT text FROM numbers WHERE n = :n"
+use = ["auth"]
+[[endpoint]]
+path = "/open"
+get = "SELECT 1 AS one"
+[[files]]
+path = "/site"
+root = "site"
+use = ["auth"]
+[[websocket]]
+path = "/echo"
+handler = "echo"
+use = ["auth"]
+'''
+
+
+def policy(keys, more="", name="auth"):
+    return f'[policy.{name}]\ntype = "jwt"\n{keys}\n{more}\n'
+
+
+@pytest.fixture(scope="session")
+def pairs():
+    return {"RS256": Rsa(), "ES256": Ec()}
+
+
+@pytest.fixture
+def guarded(sluice, small_sqlite, site):
+    """guarded(keys, more) serves ROUTES with such a policy."""
+    return lambda keys=f'secret = "{SECRET.secret}"', more="", **options: sluice(ROUTES + policy(keys, more), **options)
+
+
+def bearer(token):
+    return f"Authorization: Bearer {token}"
+
+
+def ask(server, token, path="/numbers/7", **options):
+    return server.get(path, *([bearer(token)] if token is not None else []), **options)
+
+
+def refused(answer, says, status=401, error="invalid_token"):
+    assert answer.status == status, answer.body
+    assert answer.media_type == "application/problem+json"
+    problem = json.loads(answer.body)
+    assert problem["status"] == status and says in problem["detail"]
+    challenge = answer.get("www-authenticate")
+    assert challenge.startswith('Bearer realm="sluice"')
+    if error:
+        assert f'error="{error}", error_description="{problem["detail"]}"' in challenge
+    else:
+        assert "error" not in challenge
+    return True
+
+
+def counted(server, name, **labels):
+    """The sum of a metric's samples that have these labels."""
+    found = 0
+    for line in server.admin("/metrics")[1].splitlines():
+        if re.match(rf"{name}[{{ ]", line) and all(f'{key}="{value}"' in line for key, value in labels.items()):
+            found += int(line.split()[-1])
+    return found
+
+
+def keys_of(algorithm, pairs, folder):
+    """The policy's key line, and who signs."""
+    if algorithm == "HS256":
+        return f'secret = "{SECRET.secret}"', SECRET
+    (folder / "key.pem").write_bytes(pairs[algorithm].public_pem)
+    return 'public_key = "key.pem"', pairs[algorithm]
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "RS256", "ES256"])
+def test_every_algorithm_on_endpoints_and_files_over_both_versions(guarded, tmp_path, pairs, algorithm):
+    line, signer = keys_of(algorithm, pairs, tmp_path)
+    server = guarded(line)
+    good = signer.token()
+    library = pyjwt.encode({"sub": "ada", "exp": int(time.time()) + 60},
+                           SECRET.secret if algorithm == "HS256" else signer.private, algorithm=algorithm)
+    header, payload, signature = good.split(".")
+    swapped = payload.replace(payload[3], "A" if payload[3] != "A" else "B", 1)
+    bad = [f"{header}.{swapped}.{signature}", f"{header}.{payload}.{'A' * len(signature)}"]
+    for path, body in [("/numbers/7", b'[{"text":"number 7"}]\n'), ("/site/hello.txt", b"Hello, world.\n")]:
+        for token in (good, library):
+            assert ask(server, token, path).body == body
+            assert ask(server, token, path, method="HEAD").status == 200
+        assert refused(ask(server, None, path), "needed", error=None)
+        for token in bad:
+            assert refused(ask(server, token, path), "signature")
+        with http2.Client(server.port) as client:
+            answer = client.get(path, fields=[("authorization", f"Bearer {good}")])
+            assert (answer.status, answer.body) == (200, body)
+            for fields, error in [([], ""), ([("authorization", f"Bearer {bad[0]}")], "invalid_token")]:
+                answer = client.get(path, fields=fields)
+                assert answer.status == 401 and error in answer.fields["www-authenticate"]
+    assert server.get("/open").status == 200
+
+
+def test_every_method_is_guarded(guarded):
+    server = guarded()
+    for path in ("/numbers/7", "/site/hello.txt", "/site/", "/site/missing", "/echo"):
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "TRACE", "PROPFIND"):
+            assert server.get(path, method=method).status == 401, (method, path)
+    good = SECRET.token()
+    assert ask(server, good, method="OPTIONS").status == 204
+    assert ask(server, good, method="POST").status == 405
+    assert ask(server, good, "/site/missing").status == 404
+
+
+
+
+def test_a_websocket_is_guarded_in_both_versions(guarded):
+    from websocket import TEXT, WebSocket, WebSocketOverHttp2
+
+    server = guarded()
+    token = bearer(SECRET.token())
+    with WebSocket(server.port, "/echo", token) as client:
+        client.say(TEXT, "let in")
+        assert client.frame().payload == b"let in"
+    with WebSocketOverHttp2(server.port, "/echo", token) as client:
+        client.say(TEXT, "here too")
+        assert client.frame().payload == b"here too"
+    with WebSocket(server.port, "/echo", open=False) as client:
+        assert client.handshake().status == 401
+    assert counted(server, "sluice_websockets_total") == 2
+
+
+def test_no_spelling_of_a_path_goes_around(guarded, tmp_path):
+    """Another [[files]] that serves the folder around is refused (below); beside it there is no way in."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/hello.txt").write_text("public")
+    server = guarded(more='[[files]]\npath = "/"\nroot = "other"')
+    assert server.get("/hello.txt").body == b"public"
+    for path in ("//site/hello.txt", "/%2fsite/hello.txt", "/site%2fhello.txt", "/./site/hello.txt", "/x/../site/hello.txt",
+                 "/%73ite/hello.txt", "/site//hello.txt", "/site/./hello.txt", "/site/%2e/hello.txt", "/SITE/hello.txt",
+                 "/site;/hello.txt", "/site/../site/hello.txt", "http://test/site/hello.txt", "/site%00/hello.txt",
+                 "/site\\hello.txt", "/numbers/7.csv", "/numbers/7.json", "/numbers/%37", "//numbers/7", "/numbers//7"):
+        answer = server.get(path)
+        assert answer.status in (400, 401, 404), (path, answer.status, answer.body)
+
+
+def test_what_writes_is_guarded(guarded, small_sqlite):
+    server = guarded(more='''[[endpoint]]
+path = "/texts"
+post = "INSERT INTO numbers (text) VALUES ('new')"
+use = ["auth"]''')
+    with sqlite3.connect(small_sqlite) as database:
+        count = lambda: database.execute("SELECT count(*) FROM numbers").fetchone()[0]
+        before = count()
+        assert server.get("/texts", "Content-Length: 0", method="POST").status == 401
+        assert count() == before
+        assert ask(server, SECRET.token(), "/texts", method="POST").status in (200, 201, 204)
+        assert count() == before + 1
+    database.close()
+
+
+# ---- what a token must be ----
+
+def test_forged_tokens(guarded):
+    server = guarded()
+    good = SECRET.token()
+    header, payload, signature = good.split(".")
+    forged = [
+        (assemble({"alg": "none"}, soon(), lambda data: b""), "malformed"),
+        (assemble({"alg": "none"}, soon(), lambda data: b"x"), "algorithm"),
+        (assemble({"alg": "HS512"}, soon(), SECRET.sign), "algorithm"),
+        (assemble({"alg": "RS256"}, soon(), SECRET.sign), "algorithm"),
+        (assemble({"alg": "HS256", "crit": ["exp"]}, soon(), SECRET.sign), "extension"),
+        (assemble({"alg": "HS256", "b64": False, "crit": ["b64"]}, soon(), SECRET.sign), "extension"),
+        (assemble('{"alg":"HS256","alg":"none"}', soon(), SECRET.sign), "malformed"),
+        (assemble({"alg": "HS256", "kid": 7}, soon(), SECRET.sign), "malformed"),
+        (assemble({"alg": "HS256"}, '{"exp":99999999999,"exp":99999999999}', SECRET.sign), "malformed"),
+        (assemble({"alg": "HS256"}, "[]", SECRET.sign), "malformed"),
+        (assemble({"alg": "HS256"}, soon(), Secret("another secret that is long enough").sign), "signature"),
+        (assemble({"alg": "HS256"}, soon(), lambda data: SECRET.sign(data)[:16]), "signature"),
+        (f"{header}.{payload}", "malformed"), (f"{good}.x", "malformed"), (f"{good}=", "malformed"), ("x", "malformed"),
+        (f"{header}=.{payload}.{signature}", "malformed"),
+        (SECRET.token(soon(exp=int(time.time()) - 31)), "expired"),
+        (SECRET.token(soon(nbf=int(time.time()) + 100)), "not valid yet"),
+        (SECRET.token({"sub": "ada"}), "never expires"),
+        (SECRET.token(soon(exp="soon")), "malformed"),
+        (SECRET.token(soon(pad="x" * 9000)), "too long"),
+    ]
+    for token, says in forged:
+        assert refused(ask(server, token), says), token
+    assert ask(server, good).status == 200
+    assert counted(server, "sluice_jwt_refusals_total", reason="malformed", policy="auth") == sum(
+        says == "malformed" for _, says in forged)
+    assert counted(server, "sluice_jwt_refusals_total") == len(forged)
+    assert ask(server, SECRET.token(soon(exp=time.time() - 20))).status == 200  # within the leeway
+
+
+def test_authorization_comes_once_and_is_bearer(guarded):
+    server = guarded()
+    token = SECRET.token()
+    for field in (f"authorization: bearer {token}", f"AUTHORIZATION: BEARER   {token}"):
+        assert server.get("/numbers/7", field).status == 200
+    assert refused(server.get("/numbers/7", bearer(token), bearer(token)), "more than once", 400, "invalid_request")
+    assert refused(server.get("/numbers/7", "Authorization: Basic YTpi"), "Bearer", error=None)
+    assert refused(server.get("/numbers/7", f"Authorization: {token}"), "Bearer", error=None)
+    with http2.Client(server.port) as client:
+        twice = [("authorization", f"Bearer {token}")] * 2
+        assert client.get("/numbers/7", fields=twice).status == 400
+        assert client.get("/numbers/7", fields=[("authorization", f"bEARER {token}")]).status == 200
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
+def test_a_public_key_is_no_secret(guarded, tmp_path, pairs, algorithm):
+    """The classic confusion: HS256 with the PEM, which everybody may know, as its secret."""
+    line, signer = keys_of(algorithm, pairs, tmp_path)
+    server = guarded(line)
+    pem = signer.public_pem.decode()
+    for secret in (pem, pem.strip(), pem.replace("\n", "\r\n")):
+        assert refused(ask(server, Secret(secret).token()), "algorithm")
+        assert refused(ask(server, assemble({"alg": algorithm}, soon(), Secret(secret).sign)), "signature")
+    other = (Rsa if algorithm == "RS256" else Ec)()
+    assert refused(ask(server, other.token()), "signature")
+    if algorithm == "ES256":
+        assert refused(ask(server, assemble({"alg": "ES256"}, soon(), signer.sign_der)), "signature")
+        assert refused(ask(server, assemble({"alg": "ES256"}, soon(), lambda data: bytes(64))), "signature")
+
+
+def test_issuer_and_audience(guarded):
+    server = guarded(more='issuer = ["https://a.example", "https://b.example"]\naudience = "films"')
+    for claims in ({"aud": "films"}, {"aud": ["x", "films"]}):
+        for issuer in ("https://a.example", "https://b.example"):
+            assert ask(server, SECRET.token(soon(iss=issuer, **claims))).status == 200
+        for wrong in ({}, {"iss": "https://a.example/"}, {"iss": ["https://a.example"]}):
+            assert refused(ask(server, SECRET.token(soon(**wrong, **claims))), "issuer")
+    for wrong in ({}, {"aud": "film"}, {"aud": []}, {"aud": ["film"]}, {"aud": {"films": 1}}):
+        assert refused(ask(server, SECRET.token(soon(iss="https://a.example", **wrong))), "audience")
+    lists = guarded(more='audience = ["films", "actors"]')
+    assert ask(lists, SECRET.token(soon(aud="actors"))).status == 200
+    assert refused(ask(guarded(), SECRET.token(soon(aud="films"))), "audience")
+
+
+def test_optional(guarded):
+    server = guarded(more="optional = true")
+    assert ask(server, None).status == 200
+    assert ask(server, SECRET.token()).status == 200
+    assert refused(ask(server, SECRET.token(soon(exp=1))), "expired")
+    assert refused(server.get("/numbers/7", "Authorization: Basic YTpi"), "Bearer", error=None)
+    assert counted(server, "sluice_jwt_anonymous_total") == 1
+
+
+def test_a_token_without_an_end(guarded):
+    server = guarded(more='require_exp = false\nrealm = "films"')
+    assert ask(server, SECRET.token({})).status == 200
+    assert ask(server, None).get("www-authenticate") == 'Bearer realm="films"'
+
+
+# ---- keys ----
+
+def test_a_key_set(guarded, tmp_path, pairs):
+    others = Rsa(), Ec()
+    keys = [pairs["RS256"].jwk("r1"), pairs["ES256"].jwk("e1"), others[0].jwk("r2"), SECRET.jwk("s1"),
+            {"kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "o1"}]
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": keys}))
+    server = guarded('jwks = "keys.json"')
+    assert 'warning: keys.json: key 5 ("o1") is left out' in server.log.replace(str(tmp_path) + "/", "")
+    for signer, kid in ((pairs["RS256"], "r1"), (pairs["ES256"], "e1"), (others[0], "r2"), (SECRET, "s1")):
+        assert ask(server, signer.token(kid=kid)).status == 200
+    for signer, kid in ((pairs["RS256"], "r2"), (SECRET, "r1"), (pairs["ES256"], "e2"), (others[1], "e1")):
+        assert ask(server, signer.token(kid=kid)).status == 401
+    assert refused(ask(server, pairs["RS256"].token()), "key is not known")  # which of the two?
+    assert ask(server, pairs["ES256"].token()).status == 200  # there is only one
+
+
+def test_a_secret_in_a_file_and_one_from_the_environment(guarded, tmp_path):
+    (tmp_path / "secret").write_text(SECRET.secret + "\n")
+    assert ask(guarded('secret_file = "secret"'), SECRET.token()).status == 200
+    server = guarded('secret = "${JWT_SECRET}"', env={"JWT_SECRET": SECRET.secret})
+    assert ask(server, SECRET.token()).status == 200
+
+
+@pytest.mark.parametrize("by_signal", [True, False])
+def test_keys_are_read_again(guarded, tmp_path, by_signal):
+    old, new = Ec(), Ec()
+    path = tmp_path / "key.pem"
+    path.write_bytes(old.public_pem)
+    server = guarded('public_key = "key.pem"')
+    old_token, new_token = old.token(), new.token()
+    assert [ask(server, token).status for token in (old_token, old_token, new_token)] == [200, 200, 401]
+
+    def hear_of(what):
+        if by_signal:
+            server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 30
+        while what not in server.log:
+            assert time.monotonic() < end, server.log
+            time.sleep(0.05)
+
+    (tmp_path / "next").write_text("no key")
+    (tmp_path / "next").rename(path)
+    hear_of("the keys from before stay in use")
+    assert ask(server, old_token).status == 200
+    (tmp_path / "next").write_bytes(new.public_pem)
+    (tmp_path / "next").rename(path)
+    hear_of("policies: keys read again")
+    end = time.monotonic() + 20
+    while ask(server, new_token).status != 200:  # each core hears of it by itself
+        assert time.monotonic() < end
+    # What the old key signed is forgotten with it, on every core.
+    for _ in range(16):
+        while ask(server, old_token).status != 401:
+            assert time.monotonic() < end
+
+
+# ---- the cache ----
+
+def test_tokens_are_verified_once_and_expire_in_the_cache(guarded):
+    server = guarded(more='leeway = "0s"', server="cores = 1")
+    token = SECRET.token(soon(exp=int(time.time()) + 3))
+    while ask(server, token).status == 200:
+        time.sleep(0.05)
+    assert refused(ask(server, token), "expired")
+    assert counted(server, "sluice_jwt_verifications_total", policy="auth") == 1
+    assert counted(server, "sluice_jwt_cache_hits_total") > 0
+    assert counted(server, "sluice_jwt_cache_tokens") == 0 == counted(server, "sluice_jwt_cache_bytes")
+
+
+def test_the_cache_has_limits(guarded):
+    server = guarded(more="cache_tokens = 5", server="cores = 1")
+    for n in range(12):
+        assert ask(server, SECRET.token(soon(n=n))).status == 200
+    assert counted(server, "sluice_jwt_cache_tokens") == 5
+    small = guarded(more='cache_memory = "4KiB"', server="cores = 1")
+    for n in range(12):
+        assert ask(small, SECRET.token(soon(n=n))).status == 200
+    assert 0 < counted(small, "sluice_jwt_cache_bytes") <= 4096
+    none = guarded(more="cache_tokens = 0", server="cores = 1")
+    token = SECRET.token()
+    for _ in range(3):
+        assert ask(none, token).status == 200
+    assert counted(none, "sluice_jwt_verifications_total") == 3
+
+
+# ---- what cannot work ----
+
+def check(tmp_path, text, **environment):
+    file = tmp_path / "sluice.toml"
+    file.write_text(text)
+    return subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=20, cwd=tmp_path,
+                          env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("keys, line, says", [
+    ('secret = "hunter2hunter2"', "[policy", "the secret has 14 bytes; HS256 needs 32"),
+    ('public_key = "none.pem"', '"none.pem"', "none.pem cannot be read: No such file"),
+    ('public_key = "weak.pem"', '"weak.pem"', "the RSA key has 1024 bits; RS256 needs 2048"),
+    ('public_key = "p384.pem"', '"p384.pem"', "not on P-256"),
+    ('public_key = "private.pem"', '"private.pem"', "it is a private key"),
+    ('public_key = "sluice.toml"', '"sluice.toml"', "no PEM public key"),
+    ('secret_file = "good.pem"', '"good.pem"', "the secret is a PEM key"),
+    ('secret_file = "short"', '"short"', "the secret has 5 bytes"),
+    ('jwks = "good.pem"', '"good.pem"', "no JWK set"),
+    ('jwks = "weak.json"', '"weak.json"', "the RSA key has 1024 bits"),
+    ('jwks = "empty.json"', '"empty.json"', "no key for HS256, RS256 or ES256"),
+    ('jwks = "https://issuer.example/jwks.json"', '"https', "by URL is not supported yet"),
+])
+def test_keys_that_cannot_work(tmp_path, small_sqlite, site, pairs, keys, line, says):
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    weak = Rsa(1024)
+    (tmp_path / "weak.pem").write_bytes(weak.public_pem)
+    (tmp_path / "weak.json").write_text(json.dumps({"keys": [weak.jwk("w")]}))
+    (tmp_path / "p384.pem").write_bytes(Ec(ec.SECP384R1()).public_pem)
+    (tmp_path / "good.pem").write_bytes(pairs["RS256"].public_pem)
+    (tmp_path / "private.pem").write_bytes(pairs["RS256"].private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    (tmp_path / "short").write_text("short\n")
+    (tmp_path / "empty.json").write_text('{"keys": []}')
+    text = ROUTES + policy(keys)
+    failed = check(tmp_path, text)
+    assert failed.returncode == 3 and says in failed.stderr, failed.stderr
+    number = text.count("\n", 0, text.index(line)) + 1
+    assert f"sluice.toml:{number}:" in failed.stderr
+    assert "hunter2" not in failed.stderr
+
+
+def test_what_is_used_must_exist(tmp_path, small_sqlite, site):
+    failed = check(tmp_path, ROUTES + policy('secret = "${S}"', name="auht"), S=SECRET.secret)
+    assert failed.returncode == 3
+    assert failed.stderr.count("there is no [policy.auth]") == 3 and 'did you mean "auht"' in failed.stderr
+    unused = check(tmp_path, ROUTES + policy('secret = "${S}"') + policy('secret = "${S}"', name="more"), S=SECRET.secret)
+    assert unused.returncode == 0 and 'nothing uses the policy "more"' in unused.stderr

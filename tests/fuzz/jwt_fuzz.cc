@@ -1,0 +1,117 @@
+// Tokens, their headers and payloads, key sets: whatever the bytes, they are refused or mean one thing. The first byte
+// chooses what the others are.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "gateway/jwt/base64url.h"
+#include "gateway/jwt/keys.h"
+#include "gateway/jwt/token.h"
+#include "gateway/jwt/verifier.h"
+#include "http/claims.h"
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::gateway::jwt;
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "jwt_fuzz: %s\n", what);
+  std::abort();
+}
+
+void base64url(std::string_view text) {
+  std::string bytes;
+  if (decode_base64url(text, bytes)) require(encode_base64url(bytes) == text, "two texts for the same bytes");
+  require(decode_base64url(encode_base64url(text), bytes) && bytes == text, "bytes that do not come back");
+}
+
+void check(const http::Claim& claim) {
+  require(claim.depth >= 1 && claim.depth <= http::Claims::max_depth, "too deep");
+  require(claim.items.empty() || claim.kind == http::Claim::Kind::array, "items of no array");
+  for (const http::Claim& item : claim.items) {
+    require(item.path.empty() && item.depth == claim.depth + 1, "an item's place");
+    check(item);
+  }
+}
+
+void claims(std::string_view json) {
+  const auto parsed = http::Claims::parse(json);
+  if (!parsed) return;
+  require(parsed->bytes() <= http::Claims::max_bytes, "more memory than is allowed");
+  std::string_view before;
+  for (const http::Claim& claim : parsed->all()) {
+    require(&claim == &parsed->all().front() || before < claim.path, "paths that are not in order");
+    require(parsed->find(claim.path) == &claim, "a claim that is not found");
+    before = claim.path;
+    check(claim);
+  }
+}
+
+void header(std::string_view json) {
+  HeaderReader reader;
+  const auto first = reader.read(encode_base64url(json));
+  const auto second = reader.read(encode_base64url(json));
+  require(first.has_value() == second.has_value(), "a header that is read in two ways");
+  if (first) require(first->key_id == second->key_id && json.size() <= 4096, "a header");
+}
+
+// No input has a signature of this secret.
+void token(std::string_view text) {
+  static const KeySet keys = {.keys = {*Key::from_secret("0123456789abcdef0123456789abcdef", "a"),
+                                       *Key::from_p256(
+                                           [] {
+                                             std::string x;
+                                             (void)decode_base64url("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", x);
+                                             return x;
+                                           }(),
+                                           [] {
+                                             std::string y;
+                                             (void)decode_base64url("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", y);
+                                             return y;
+                                           }())},
+                              .warnings = {}};
+  static Verifier verifier(keys, {.require_exp = false});
+  if (const auto parts = split(text)) {
+    require(parts->signing_input.size() + 1 + parts->signature.size() == text.size(), "parts");
+  }
+  const auto verified = verifier.verify(text, 1e9);
+  // The seed with the example of RFC 7515, A.3 is let in; so is what others sign with its published key.
+  if (verified) require(verified->claims != nullptr && split(text).has_value(), "a token without claims");
+}
+
+void key_set(std::string_view json) {
+  const auto set = parse_jwks(json);
+  if (!set) require(!set.error().empty(), "an error without words");
+  if (set) require(!set->keys.empty(), "a set without keys");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 5) {
+    case 0:
+      base64url(text);
+      break;
+    case 1:
+      claims(text);
+      break;
+    case 2:
+      header(text);
+      break;
+    case 3:
+      token(text);
+      break;
+    case 4:
+      key_set(text);
+      break;
+  }
+  return 0;
+}
