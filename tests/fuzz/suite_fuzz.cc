@@ -72,7 +72,8 @@ void file(std::string text) {
   const auto suite = parse_suite(config::Source("fuzz.sluicetest", std::move(text)));
   if (!suite) return require(suite.error().text().starts_with("fuzz.sluicetest:"));
   require(!suite->steps.empty());
-  for (const Step& step : suite->steps) require(step.is_request() != step.options.sql.has_value() && !step.name.empty());
+  for (const Step& step : suite->steps)
+    require(step.is_request() != step.options.sql.has_value() && !step.name.empty());
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Instant now() {
 
 std::expected<std::string, std::string> write_request(const RequestText& request) {
   const auto has_control = [](std::string_view text) {
-    return std::ranges::any_of(text, [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; });
+    return std::ranges::any_of(text,
+                               [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; });
   };
   if (!request.target.starts_with('/') || request.target.contains(' ') || has_control(request.target)) {
     return std::unexpected(fmt::format("\"{}\" is not a path", request.target));
@@ -97,7 +98,8 @@ std::expected<Answer, std::string> send_request(const std::string& socket_path, 
   const auto bytes = write_request(request);
   if (!bytes) return std::unexpected(bytes.error());
   const Socket socket(socket_path);
-  if (!socket.connected()) return std::unexpected(fmt::format("cannot connect to the server: {}", std::strerror(errno)));
+  if (!socket.connected())
+    return std::unexpected(fmt::format("cannot connect to the server: {}", std::strerror(errno)));
   ResponseReader reader(request.method);
   std::string_view rest = *bytes;
   std::string block(64 << 10, '\0');

@@ -23,7 +23,7 @@
 namespace sluice::app::suite {
 namespace {
 
-constexpr Duration patience = 30s;         // of CREATE DATABASE and DROP DATABASE
+constexpr Duration patience = 30s;          // of CREATE DATABASE and DROP DATABASE
 constexpr std::size_t most_rows = 100'000;  // of one statement
 
 sql::Error interrupted() { return {sql::Failure::timed_out, {}, "interrupted by a signal", 0}; }
@@ -67,7 +67,8 @@ sql::ParameterType type_of(const Json& value) {
     case Json::Kind::boolean:
       return sql::ParameterType::boolean;
     case Json::Kind::number:
-      return sql::fits(sql::ParameterType::integer, value.text) ? sql::ParameterType::integer : sql::ParameterType::real;
+      return sql::fits(sql::ParameterType::integer, value.text) ? sql::ParameterType::integer
+                                                                : sql::ParameterType::real;
     default:
       return sql::ParameterType::text;
   }
@@ -107,7 +108,8 @@ core::Task<sql::Result<Json>> run_query(sql::Database& database, std::string_vie
   encoder.end(json);
   auto rows = parse_json(json.view());
   if (rows) co_return std::move(*rows);
-  co_return std::unexpected(sql::Error{sql::Failure::statement, {}, "a column is not valid JSON: " + rows.error().message, 0});
+  co_return std::unexpected(
+      sql::Error{sql::Failure::statement, {}, "a column is not valid JSON: " + rows.error().message, 0});
 }
 
 }  // namespace
@@ -155,7 +157,8 @@ std::expected<void, std::string> Database::drop() {
   }
   const sql::DatabaseOptions server = options_for(target_.url);
   const std::string statement = fmt::format("DROP DATABASE IF EXISTS \"{}\" WITH (FORCE)", name_);
-  auto done = run(reactor_, nullptr, nullptr, sql::run_script(server, reactor_, statement, reactor_.clock() + patience));
+  auto done =
+      run(reactor_, nullptr, nullptr, sql::run_script(server, reactor_, statement, reactor_.clock() + patience));
   if (done) return {};
   return std::unexpected(fmt::format("the database {} cannot be dropped: {}", name_, done.error().message));
 }

@@ -41,9 +41,9 @@ std::optional<std::pair<std::string, std::string>> check_marker(std::string_view
     return std::pair(fmt::format("#{} is for what is expected", name), hint);
   }
   if (takes_text != has_text || (!takes_text && text.size() != name.size() + 1)) {
-    return std::pair(takes_text ? fmt::format("#{} needs a text behind it", name)
-                                : fmt::format("#{} has nothing behind it", name),
-                     takes_text ? "" : hint);
+    return std::pair(
+        takes_text ? fmt::format("#{} needs a text behind it", name) : fmt::format("#{} has nothing behind it", name),
+        takes_text ? "" : hint);
   }
   if (name == "matches" && split_variables(text) && split_variables(text)->size() == 1) {
     const std::string pattern(text.substr(name.size() + 2));
@@ -227,8 +227,9 @@ std::string_view trim(std::string_view text) {
 std::expected<std::vector<Json>, JsonError> parse_line(std::string_view line) {
   auto parsed = parse_json(fmt::format("[{}]", line));
   if (parsed) return std::move(parsed->items);
-  return std::unexpected(JsonError{std::min(parsed.error().offset - std::min<std::size_t>(parsed.error().offset, 1), line.size()),
-                                   parsed.error().message});
+  return std::unexpected(
+      JsonError{std::min(parsed.error().offset - std::min<std::size_t>(parsed.error().offset, 1), line.size()),
+                parsed.error().message});
 }
 
 }  // namespace
@@ -281,8 +282,8 @@ std::expected<Json, JsonError> parse_table(std::string_view text) {
       }
       for (const std::string& name : names) {
         if (name.empty() || std::ranges::count(names, name) > 1) {
-          return std::unexpected(JsonError{line_at, name.empty() ? "a column without a name"
-                                                                 : fmt::format("the column \"{}\" comes twice", name)});
+          return std::unexpected(JsonError{
+              line_at, name.empty() ? "a column without a name" : fmt::format("the column \"{}\" comes twice", name)});
         }
       }
       continue;

@@ -23,7 +23,8 @@ enum class Side : std::uint8_t {
   expectation,  // all markers
 };
 
-// A value of the file, a string at its top being JSON text, or one variable. Complaints name their place; then the value is null.
+// A value of the file, a string at its top being JSON text, or one variable. Complaints name their place; then the
+// value is null.
 [[nodiscard]] Json json_of(const config::Value& value, Side side, const config::Source& source,
                            std::vector<config::Diagnostic>& errors);
 

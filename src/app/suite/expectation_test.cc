@@ -53,8 +53,11 @@ TEST(Expectation, BigIntegersAreExact) {
 
 TEST(Expectation, Markers) {
   const std::string_view got = R"({"n": null, "b": true, "i": 1, "s": "alien 3", "a": [], "o": {}, "t": "#x"})";
-  EXPECT_EQ(differences(R"({"n": "#null", "b": "#boolean", "i": "#number", "s": "#string", "a": "#array", "o": "#object",
-                            "z": "#absent", "t": "##x"})", got), "");
+  EXPECT_EQ(
+      differences(R"({"n": "#null", "b": "#boolean", "i": "#number", "s": "#string", "a": "#array", "o": "#object",
+                            "z": "#absent", "t": "##x"})",
+                  got),
+      "");
   EXPECT_EQ(differences(R"({"n": "#any", "s": "#matches ^[a-z]+ \\d$"})", got), "");
   EXPECT_EQ(differences(R"({"s": "#contains ien"})", got), "");
   EXPECT_EQ(differences(R"({"z": "#any"})", got), "body.z: #any / nothing\n");
@@ -81,7 +84,8 @@ TEST(Expectation, MarkersThatAreNone) {
   EXPECT_EQ(complaint("#matches"), "#matches needs a text behind it ()");
   EXPECT_EQ(complaint("#number 1"), "#number has nothing behind it (\"##...\" is a string that begins with #)");
   EXPECT_TRUE(complaint("#matches (").starts_with("the pattern is wrong: ")) << complaint("#matches (");
-  EXPECT_EQ(complaint("#any", Side::request), "#any is for what is expected (\"##...\" is a string that begins with #)");
+  EXPECT_EQ(complaint("#any", Side::request),
+            "#any is for what is expected (\"##...\" is a string that begins with #)");
   EXPECT_EQ(complaint("#null", Side::request), "[null]");
   EXPECT_EQ(complaint("##a", Side::request), "[\"#a\"]");
 }

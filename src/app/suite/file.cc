@@ -121,11 +121,12 @@ class Checker {
     const std::size_t blank = text.find(' ');
     step.method = text.substr(0, blank);
     step.target = blank == text.npos ? "" : text.substr(std::min(text.find_first_not_of(' ', blank), text.size()));
-    const bool has_method = http::h1::is_token(step.method) &&
-                            std::ranges::all_of(step.method, [](char c) { return c < 'a' || c > 'z'; });
+    const bool has_method =
+        http::h1::is_token(step.method) && std::ranges::all_of(step.method, [](char c) { return c < 'a' || c > 'z'; });
     if (!has_method || !(step.target.starts_with('/') || step.target.starts_with("${"))) {
       complain(options.request->position, "a request is a method and a path", "write \"GET /films?q=a\"");
-    } else if (std::ranges::any_of(step.target, [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; })) {
+    } else if (std::ranges::any_of(step.target,
+                                   [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; })) {
       complain(options.request->position, "a path has no blanks and no control characters", "write %20");
     }
     check_text(*options.request);
@@ -148,7 +149,8 @@ class Checker {
     };
     only_requests(options.json.has_value(), options.json ? options.json->position : Position{}, "json");
     only_requests(options.body.has_value(), options.body ? options.body->position : Position{}, "body");
-    only_requests(options.body_file.has_value(), options.body_file ? options.body_file->position : Position{}, "body_file");
+    only_requests(options.body_file.has_value(), options.body_file ? options.body_file->position : Position{},
+                  "body_file");
     only_requests(options.status.has_value(), options.status ? options.status->position : Position{}, "status");
     only_requests(options.text.has_value(), options.text ? options.text->position : Position{}, "text");
     only_requests(!options.headers.empty(), options.position, "headers");
@@ -163,8 +165,8 @@ class Checker {
     // PostgreSQL's and SQLite's words differ little; what cannot be read here is said by the database.
     if (const auto parsed = sql::parse_parameters(options.sql->value, sql::PlaceholderStyle::dollar)) {
       for (const auto& placeholder : parsed->placeholders) {
-        const std::string name =
-            options.sql->value.substr(placeholder.source_begin + 1, placeholder.source_end - placeholder.source_begin - 1);
+        const std::string name = options.sql->value.substr(placeholder.source_begin + 1,
+                                                           placeholder.source_end - placeholder.source_begin - 1);
         const auto character = sql::character_position(options.sql->value, placeholder.source_begin);
         check_known(name, suite_.source.locate(options.sql->position, character));
       }
@@ -217,10 +219,12 @@ class Checker {
       return std::ranges::find(names, parts.front()) != names.end();
     };
     const bool good = is_request ? is_one_of({"body", "header", "status"}) : is_one_of({"rows"});
-    const bool right_size = parts.front() == "header" ? parts.size() == 2 : parts.front() != "status" || parts.size() == 1;
+    const bool right_size =
+        parts.front() == "header" ? parts.size() == 2 : parts.front() != "status" || parts.size() == 1;
     if (good && right_size && std::ranges::none_of(parts, &std::string::empty)) return;
-    complain(path.position, "this is not a part of the answer",
-             is_request ? "write \"body.id\", \"body.0.id\", \"header.Location\" or \"status\"" : "write \"rows.0.id\"");
+    complain(
+        path.position, "this is not a part of the answer",
+        is_request ? "write \"body.id\", \"body.0.id\", \"header.Location\" or \"status\"" : "write \"rows.0.id\"");
   }
 
   static std::string first_line(std::string_view text) {

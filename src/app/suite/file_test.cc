@@ -67,7 +67,8 @@ only = "sqlite"
   EXPECT_EQ(suite->steps[2].match, Match::exact);
   EXPECT_FALSE(suite->steps[2].is_request());
   EXPECT_EQ(suite->options.timeout, 2s);
-  EXPECT_EQ(schema_file(suite->options.databases[0].value.schema[0].value, DatabaseKind::postgres), "schema.postgres.sql");
+  EXPECT_EQ(schema_file(suite->options.databases[0].value.schema[0].value, DatabaseKind::postgres),
+            "schema.postgres.sql");
 }
 
 TEST(SuiteFile, WhatIsWrongHasItsPlace) {
@@ -81,24 +82,28 @@ TEST(SuiteFile, WhatIsWrongHasItsPlace) {
               "3:11 a request is a method and a path (write \"GET /films?q=a\")\n");
   }
   EXPECT_EQ(step("request = \"GET /a b\""), "3:11 a path has no blanks and no control characters (write %20)\n");
-  EXPECT_EQ(step("request = \"GET /\"\njson = '''{\"a\": }'''"),
-            "4:17 this is not JSON: a value is expected (a string here is JSON text; write a table, or a list of tables)\n");
+  EXPECT_EQ(
+      step("request = \"GET /\"\njson = '''{\"a\": }'''"),
+      "4:17 this is not JSON: a value is expected (a string here is JSON text; write a table, or a list of tables)\n");
   EXPECT_EQ(step("request = \"GET /\"\nexpect = { id = \"#nmber\" }"),
             "4:17 there is no marker #nmber (did you mean \"number\"?)\n");
-  EXPECT_EQ(step("request = \"GET /\"\ntable = '''\na, b\n1\n'''"), "6:1 this row has 1 values, and there are 2 columns\n");
+  EXPECT_EQ(step("request = \"GET /\"\ntable = '''\na, b\n1\n'''"),
+            "6:1 this row has 1 values, and there are 2 columns\n");
   EXPECT_EQ(step("request = \"GET /\"\nexpect = { a = 1 }\nunordered = true"),
             "5:13 \"unordered\" is for rows: a \"table\", or a list\n");
   EXPECT_EQ(step("request = \"GET /\"\nexpect = { a = 1979-05-27 }"),
             "4:16 step.expect.a must be a value that JSON has too, not a date or time (write it in quotes)\n");
   EXPECT_EQ(step("request = \"GET /\"\nexpect = { a = nan }"), "4:16 JSON has no such number\n");
-  EXPECT_EQ(step("request = \"GET /\"\nset = { id = \"id\" }"),
-            "4:14 this is not a part of the answer (write \"body.id\", \"body.0.id\", \"header.Location\" or \"status\")\n");
+  EXPECT_EQ(
+      step("request = \"GET /\"\nset = { id = \"id\" }"),
+      "4:14 this is not a part of the answer (write \"body.id\", \"body.0.id\", \"header.Location\" or \"status\")\n");
   EXPECT_EQ(step("sql = \"SELECT 1\"\nset = { id = \"body.id\" }"),
             "4:14 this is not a part of the answer (write \"rows.0.id\")\n");
   EXPECT_EQ(step("sql = \" \\n\""), "3:7 a statement must not be empty\n");
   EXPECT_EQ(step("sql = \"SELECT 1\"\nstatus = 200"), "4:10 \"status\" is for a request\n");
   EXPECT_EQ(step("request = \"GET /\"\nsqlstate = \"23505\""), "4:12 \"sqlstate\" is for \"sql\"\n");
-  EXPECT_EQ(step("request = \"GET /\"\njson = {}\nbody = \"\""), "2:1 a request has one body: \"json\", \"body\" or \"body_file\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\njson = {}\nbody = \"\""),
+            "2:1 a request has one body: \"json\", \"body\" or \"body_file\"\n");
   EXPECT_EQ(complaints("config = \"c\"\nruns_on = [\"sqlite\"]\n[[step]]\nsql = \"SELECT 1\"\nonly = \"postgres\""),
             "5:8 \"runs_on\" does not have this database: the step would never run\n");
 }
@@ -109,7 +114,10 @@ TEST(SuiteFile, VariablesAreKnownFromTheStepOnThatSetsThem) {
             "6:17 nothing above sets \"idd\" (did you mean \"id\"?)\n");
   EXPECT_EQ(step("sql = \"SELECT :id\""), "3:15 nothing above sets \"id\"\n");
   EXPECT_EQ(step("request = \"GET /\"\njson = { a = [\"x ${y}\"] }"), "4:18 nothing above sets \"y\"\n");
-  EXPECT_EQ(complaints("config = \"c\"\nvariables = { a = 1 }\n[[step]]\nrequest = \"GET /\"\njson = \"${a}\"\nexpect = '\"${a}\"'"), "");
+  EXPECT_EQ(
+      complaints(
+          "config = \"c\"\nvariables = { a = 1 }\n[[step]]\nrequest = \"GET /\"\njson = \"${a}\"\nexpect = '\"${a}\"'"),
+      "");
   EXPECT_EQ(step("request = \"GET /${env.HOME}/$${x}\""), "");
   EXPECT_EQ(step("request = \"GET /${\""),
             "3:17 ${ must be followed by a name and }, as in ${id} or ${env.NAME}; $${ stands for ${ itself\n");

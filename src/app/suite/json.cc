@@ -68,7 +68,8 @@ class Parser {
     return false;
   }
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
       ++at_;
     }
   }
@@ -217,7 +218,8 @@ class Parser {
   bool number(Json& out) {
     const std::size_t begin = at_;
     const bool negative = take('-');
-    if (at_ == text_.size() || !is_digit(text_[at_])) return fail(negative ? "a digit is expected" : "a value is expected");
+    if (at_ == text_.size() || !is_digit(text_[at_]))
+      return fail(negative ? "a digit is expected" : "a value is expected");
     if (!take('0') && !digits()) return false;
     if (take('.') && !digits()) return false;
     if (take('e') || take('E')) {

@@ -7,11 +7,13 @@ namespace {
 
 std::string print(std::string_view text) {
   const auto parsed = parse_json(text);
-  return parsed ? print_json(*parsed) : "error at " + std::to_string(parsed.error().offset) + ": " + parsed.error().message;
+  return parsed ? print_json(*parsed)
+                : "error at " + std::to_string(parsed.error().offset) + ": " + parsed.error().message;
 }
 
 TEST(SuiteJson, ReadsAndPrints) {
-  EXPECT_EQ(print(R"( {"a":1,"b":[true,false,null,"x"],"c":{}} )"), R"({"a": 1, "b": [true, false, null, "x"], "c": {}})");
+  EXPECT_EQ(print(R"( {"a":1,"b":[true,false,null,"x"],"c":{}} )"),
+            R"({"a": 1, "b": [true, false, null, "x"], "c": {}})");
   EXPECT_EQ(print("[]"), "[]");
   EXPECT_EQ(print("12345678901234567890123"), "12345678901234567890123");
   EXPECT_EQ(print("-0.50e+7"), "-0.50e+7");
@@ -20,10 +22,40 @@ TEST(SuiteJson, ReadsAndPrints) {
 }
 
 TEST(SuiteJson, Refuses) {
-  for (const char* text : {"", " ", "{", "[1", "[1,]", "[1 2]", "{\"a\" 1}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "tru", "nul",
-                           "01", "1.", ".5", "-", "+1", "1e", "1e+", "\"", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"",
-                           "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"",
-                           "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\"", "1 2", "NaN", "[1]]"}) {
+  for (const char* text : {"",
+                           " ",
+                           "{",
+                           "[1",
+                           "[1,]",
+                           "[1 2]",
+                           "{\"a\" 1}",
+                           "{\"a\":}",
+                           "{a:1}",
+                           "{\"a\":1,}",
+                           "tru",
+                           "nul",
+                           "01",
+                           "1.",
+                           ".5",
+                           "-",
+                           "+1",
+                           "1e",
+                           "1e+",
+                           "\"",
+                           "\"\\x\"",
+                           "\"\\u12\"",
+                           "\"\\ud800\"",
+                           "\"\\ud800\\u0041\"",
+                           "\"\\udc00\"",
+                           "\"\t\"",
+                           "\"\xff\"",
+                           "\"\xc0\x80\"",
+                           "\"\xed\xa0\x80\"",
+                           "\"\xf4\x90\x80\x80\"",
+                           "\"\xe2\x82\"",
+                           "1 2",
+                           "NaN",
+                           "[1]]"}) {
     EXPECT_FALSE(parse_json(text)) << text;
   }
   EXPECT_EQ(print("[1, 2"), "error at 5: it ends too early");
@@ -44,13 +76,22 @@ TEST(SuiteJson, TheLastMemberOfANameCounts) {
 }
 
 TEST(SuiteJson, NumbersAreComparedByValueAndExactly) {
-  for (const auto& [one, other] : {std::pair{"1", "1.0"}, {"1", "10e-1"}, {"100", "1e2"}, {"0", "-0.000"}, {"0e5", "0"},
-                                   {"12345678901234567890", "1234567890123456789e1"}, {"-2.50", "-25e-1"}, {"1E+2", "100"}}) {
+  for (const auto& [one, other] : {std::pair{"1", "1.0"},
+                                   {"1", "10e-1"},
+                                   {"100", "1e2"},
+                                   {"0", "-0.000"},
+                                   {"0e5", "0"},
+                                   {"12345678901234567890", "1234567890123456789e1"},
+                                   {"-2.50", "-25e-1"},
+                                   {"1E+2", "100"}}) {
     EXPECT_TRUE(same_number(one, other)) << one << " " << other;
   }
-  for (const auto& [one, other] :
-       {std::pair{"1", "2"}, {"1", "-1"}, {"9007199254740993", "9007199254740992"}, {"0.1", "0.10000000000000001"},
-        {"1e999999999999999999999", "1e999999999999999999998"}, {"12345678901234567890", "12345678901234567891"}}) {
+  for (const auto& [one, other] : {std::pair{"1", "2"},
+                                   {"1", "-1"},
+                                   {"9007199254740993", "9007199254740992"},
+                                   {"0.1", "0.10000000000000001"},
+                                   {"1e999999999999999999999", "1e999999999999999999998"},
+                                   {"12345678901234567890", "12345678901234567891"}}) {
     EXPECT_FALSE(same_number(one, other)) << one << " " << other;
   }
 }

@@ -25,9 +25,10 @@ struct DatabaseOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("schema", &DatabaseOptions::schema,
-            "Scripts that are run in the new database, in this order, before the server starts. `${database}` in a name "
-            "is `sqlite` or `postgres`.");
+    v.field(
+        "schema", &DatabaseOptions::schema,
+        "Scripts that are run in the new database, in this order, before the server starts. `${database}` in a name "
+        "is `sqlite` or `postgres`.");
     v.position(&DatabaseOptions::position);
   }
 };
@@ -86,9 +87,10 @@ struct StepOptions {
             "What the body, or the statement's rows, must hold: an object may have further members, a list has exactly "
             "these items.");
     v.field("exact", &StepOptions::exact, "What the body, or the statement's rows, must be, and nothing else.");
-    v.field("table", &StepOptions::table,
-            "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values for "
-            "each row. Other columns do not count.");
+    v.field(
+        "table", &StepOptions::table,
+        "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values for "
+        "each row. Other columns do not count.");
     v.field("text", &StepOptions::text, "What the body must be as text.");
     v.field("unordered", &StepOptions::unordered, "The rows of `expect`, `exact` or `table` may come in any order.");
     v.field("set", &StepOptions::set,

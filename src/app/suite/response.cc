@@ -66,7 +66,8 @@ ResponseReader::State ResponseReader::read_fields(std::string_view lines) {
     std::string_view value = line.substr(colon + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
     while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
-    if (std::ranges::any_of(value, [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; })) {
+    if (std::ranges::any_of(value,
+                            [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; })) {
       return fail("a control character in a header field");
     }
     answer_.fields.emplace_back(line.substr(0, colon), value);

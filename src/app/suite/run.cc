@@ -101,7 +101,8 @@ std::expected<Loaded, std::string> load(const std::string& path) {
   for (const auto& database : config->options.databases) names.push_back(database.name.value);
   const auto check = [&](const Located<std::string>& name) {
     if (std::ranges::find(names, name.value) != names.end()) return;
-    errors.list.push_back({name.position, fmt::format("{} has no [database.{}]", suite->options.config.value, name.value),
+    errors.list.push_back({name.position,
+                           fmt::format("{} has no [database.{}]", suite->options.config.value, name.value),
                            config::did_you_mean(name.value, names)});
   };
   for (const auto& database : suite->options.databases) check(database.name);
@@ -113,8 +114,9 @@ std::expected<Loaded, std::string> load(const std::string& path) {
     } else if (names.size() == 1) {
       name.value = names[0];
     } else {
-      errors.list.push_back({step.options.position, "this step must say which database its \"sql\" is for",
-                             names.empty() ? "the configuration has none" : fmt::format("add database = \"{}\"", names[0])});
+      errors.list.push_back(
+          {step.options.position, "this step must say which database its \"sql\" is for",
+           names.empty() ? "the configuration has none" : fmt::format("add database = \"{}\"", names[0])});
     }
   }
   if (!errors.list.empty()) return std::unexpected(errors.text());
@@ -150,7 +152,8 @@ class Run {
     for (const auto& [name, value] : suite_.variables) {
       if (auto expanded = expand(value, variables)) variables.values[name] = std::move(*expanded);
     }
-    const auto last = static_cast<std::size_t>(std::ranges::find(reported.rbegin(), reported.rend(), true).base() - reported.begin());
+    const auto last =
+        static_cast<std::size_t>(std::ranges::find(reported.rbegin(), reported.rend(), true).base() - reported.begin());
     int code = exit_ok;
     for (std::size_t i = 0; i < last && !signals_.interrupted(); ++i) {
       if (!run_step(suite_.steps[i], variables, reported[i])) code = exit_failure;
@@ -180,8 +183,8 @@ class Run {
       if (!created) return fail_to_begin("a database is created", created.error(), exit_failure);
       database.url.value = (*created)->url();
       database.folder.clear();
-      const auto options = std::ranges::find_if(suite_.options.databases,
-                                                [&](const auto& one) { return one.name.value == name.value; });
+      const auto options =
+          std::ranges::find_if(suite_.options.databases, [&](const auto& one) { return one.name.value == name.value; });
       Database& fresh = *databases_.emplace(name.value, std::move(*created)).first->second;
       if (options == suite_.options.databases.end()) continue;
       for (const auto& script : options->value.schema) {
@@ -224,7 +227,8 @@ class Run {
     }
     Tap::Details details = step_run.details();
     if (const std::string log = server_.log(log_begin); !log.empty()) details.emplace_back("server_log", cut(log));
-    if (const std::string death = server_.death(); !death.empty()) details.emplace_back("server", "it has ended: " + death);
+    if (const std::string death = server_.death(); !death.empty())
+      details.emplace_back("server", "it has ended: " + death);
     tap_.not_ok(name, details);
     return false;
   }

@@ -17,7 +17,7 @@ namespace sluice::app::suite {
 class Server {
  public:
   struct Failure {
-    std::string text;  // what it said
+    std::string text;   // what it said
     int exit_code = 0;  // as of the program's
   };
 

@@ -25,7 +25,8 @@ Signals::~Signals() {
 
 bool Signals::interrupted() {
   signalfd_siginfo info{};
-  if (signal_ == 0 && ::read(descriptor_, &info, sizeof info) == sizeof info) signal_ = static_cast<int>(info.ssi_signo);
+  if (signal_ == 0 && ::read(descriptor_, &info, sizeof info) == sizeof info)
+    signal_ = static_cast<int>(info.ssi_signo);
   return signal_ != 0;
 }
 

@@ -4,8 +4,8 @@
 
 namespace sluice::app::suite {
 
-// SIGINT and SIGTERM as something that is asked for, so that what was created is removed before the program ends. Blocked
-// on the thread that made it, and on those that it starts.
+// SIGINT and SIGTERM as something that is asked for, so that what was created is removed before the program ends.
+// Blocked on the thread that made it, and on those that it starts.
 class Signals {
  public:
   Signals();

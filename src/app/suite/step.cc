@@ -16,7 +16,7 @@
 namespace sluice::app::suite {
 namespace {
 
-constexpr std::size_t most_shown = 4096;     // bytes of a text
+constexpr std::size_t most_shown = 4096;  // bytes of a text
 constexpr std::size_t most_problems = 20;
 
 // What a variable may be in a path or a query: everything but RFC 3986's unreserved characters is escaped.
@@ -68,12 +68,14 @@ std::expected<Json, std::string> read_body(const Answer& answer) {
   while (type.ends_with(' ')) type.pop_back();
   if (type == "application/json" || type.ends_with("+json")) {
     auto body = parse_json(answer.body);
-    if (!body) return std::unexpected(fmt::format("it is not JSON: {} (byte {})", body.error().message, body.error().offset));
+    if (!body)
+      return std::unexpected(fmt::format("it is not JSON: {} (byte {})", body.error().message, body.error().offset));
     return std::move(*body);
   }
   if (type == "application/csj") {
     auto rows = parse_table(answer.body);
-    if (!rows) return std::unexpected(fmt::format("it is not CSJ: {} (byte {})", rows.error().message, rows.error().offset));
+    if (!rows)
+      return std::unexpected(fmt::format("it is not CSJ: {} (byte {})", rows.error().message, rows.error().offset));
     return std::move(*rows);
   }
   if (type == "application/x-ndjson") {
@@ -115,7 +117,8 @@ bool StepRun::prepare_body(RequestText& request) {
     return true;
   }
   request.has_body = true;
-  const bool is_said = std::ranges::any_of(request.fields, [](const auto& f) { return http::same_name(f.first, "Content-Type"); });
+  const bool is_said =
+      std::ranges::any_of(request.fields, [](const auto& f) { return http::same_name(f.first, "Content-Type"); });
   if (!type.empty() && !is_said) request.fields.emplace_back("Content-Type", type);
   return true;
 }
@@ -166,7 +169,8 @@ void StepRun::judge(Answer came) {
     const std::string* const field = answer.field(name);
     const std::optional<Json> got = field == nullptr ? std::nullopt : std::optional(Json::string(*field));
     if (meets(*expected, got ? &*got : nullptr)) continue;
-    problem(fmt::format("header.{}: expected {}, got {}", name, print_json(*expected), got ? print_json(*got) : "nothing"));
+    problem(
+        fmt::format("header.{}: expected {}, got {}", name, print_json(*expected), got ? print_json(*got) : "nothing"));
   }
   if (step_.text) {
     const auto expected = expand(*step_.text, variables_);

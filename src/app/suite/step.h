@@ -16,8 +16,8 @@
 
 namespace sluice::app::suite {
 
-// One step: what is sent, what came, and in what that differs from what is expected. Sets the step's variables, as far as
-// the answer has them, whether it is what is expected or not.
+// One step: what is sent, what came, and in what that differs from what is expected. Sets the step's variables, as far
+// as the answer has them, whether it is what is expected or not.
 class StepRun {
  public:
   // All outlive it.

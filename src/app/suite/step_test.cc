@@ -20,7 +20,8 @@ struct Judged {
   Variables variables;
 };
 Judged judge(const std::string& keys, Answer came) {
-  const auto suite = parse_suite(config::Source("t", "config = \"c\"\n[variables]\nslug = \"alien\"\n[[step]]\nrequest = \"GET /\"\n" + keys));
+  const auto suite = parse_suite(
+      config::Source("t", "config = \"c\"\n[variables]\nslug = \"alien\"\n[[step]]\nrequest = \"GET /\"\n" + keys));
   if (!suite) return {suite.error().text(), {}, {}};
   Judged result;
   result.variables.values["slug"] = Json::string("alien");
@@ -50,18 +51,24 @@ TEST(Step, Bodies) {
   EXPECT_EQ(judge("expect = { slug = \"${slug}\" }", answer(200, json, R"({"slug":"alien","id":1})")).message, "");
   EXPECT_EQ(judge("expect = { slug = \"${slug}\" }", answer(200, json, R"({"slug":"heat"})")).message,
             "body.slug: expected \"alien\", got \"heat\"");
-  EXPECT_EQ(judge("exact = { a = 1 }", answer(200, json, R"({"a":1,"b":2})")).message, "body.b: expected nothing, got 2");
+  EXPECT_EQ(judge("exact = { a = 1 }", answer(200, json, R"({"a":1,"b":2})")).message,
+            "body.b: expected nothing, got 2");
   EXPECT_EQ(judge("expect = { a = 1 }", answer(200, json, "{\"a\"")).message,
             "the body cannot be compared: it is not JSON: it ends too early (byte 4)");
-  EXPECT_EQ(judge("expect = {}", answer(200, "text/html", "<p>")).message, "the body cannot be compared: it is text/html");
-  EXPECT_EQ(judge("expect = { title = \"#any\" }", answer(200, "application/problem+json", R"({"title":"x"})")).message, "");
-  EXPECT_EQ(judge("expect = [{ a = 1 }, { a = 2 }]", answer(200, "application/x-ndjson", "{\"a\":1}\n{\"a\":2}\n")).message, "");
+  EXPECT_EQ(judge("expect = {}", answer(200, "text/html", "<p>")).message,
+            "the body cannot be compared: it is text/html");
+  EXPECT_EQ(judge("expect = { title = \"#any\" }", answer(200, "application/problem+json", R"({"title":"x"})")).message,
+            "");
+  EXPECT_EQ(
+      judge("expect = [{ a = 1 }, { a = 2 }]", answer(200, "application/x-ndjson", "{\"a\":1}\n{\"a\":2}\n")).message,
+      "");
   EXPECT_EQ(judge("expect = [{ a = 1 }]", answer(200, "application/csj", "\"a\"\n1\n")).message, "");
 }
 
 TEST(Step, TablesShowWhichRowsDiffer) {
-  const Judged judged = judge("table = '''\nid, slug\n1, \"${slug}\"\n2, \"heat\"\n'''",
-                              answer(200, "application/json", R"([{"id":1,"slug":"alien","x":0},{"id":2,"slug":"ran","x":0}])"));
+  const Judged judged =
+      judge("table = '''\nid, slug\n1, \"${slug}\"\n2, \"heat\"\n'''",
+            answer(200, "application/json", R"([{"id":1,"slug":"alien","x":0},{"id":2,"slug":"ran","x":0}])"));
   EXPECT_EQ(judged.message, "body.1.slug: expected \"heat\", got \"ran\"");
   EXPECT_EQ(detail(judged, "diff"), "--- expected\n+++ got\n 1, \"alien\"\n-2, \"heat\"\n+2, \"ran\"\n");
   EXPECT_EQ(detail(judged, "at"), "t:4");
@@ -81,8 +88,9 @@ TEST(Step, TextsAndHeaders) {
 }
 
 TEST(Step, SetsVariables) {
-  const Judged judged = judge("set = { id = \"body.0.id\", where = \"header.location\", code = \"status\", all = \"body\" }",
-                              answer(200, "application/json", R"([{"id":12345678901234567890}])"));
+  const Judged judged =
+      judge("set = { id = \"body.0.id\", where = \"header.location\", code = \"status\", all = \"body\" }",
+            answer(200, "application/json", R"([{"id":12345678901234567890}])"));
   EXPECT_EQ(judged.message, "");
   EXPECT_EQ(judged.variables.values.at("id").text, "12345678901234567890");
   EXPECT_EQ(judged.variables.values.at("where").text, "/films/1");

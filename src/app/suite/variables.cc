@@ -57,14 +57,15 @@ std::expected<std::vector<Piece>, PieceError> split_variables(std::string_view t
     const std::size_t colon = inside.find(":-");
     const std::string_view name = inside.substr(0, colon);
     if (end == text.npos || !is_name(name)) {
-      return std::unexpected(
-          PieceError{dollar, "${ must be followed by a name and }, as in ${id} or ${env.NAME}; $${ stands for ${ itself"});
+      return std::unexpected(PieceError{
+          dollar, "${ must be followed by a name and }, as in ${id} or ${env.NAME}; $${ stands for ${ itself"});
     }
     end_literal(end + 1);
     Piece piece{.is_variable = true, .text = std::string(name), .standard = {}, .offset = dollar};
     if (colon != inside.npos) {
       if (!name.starts_with(environment)) {
-        return std::unexpected(PieceError{dollar, "only the environment's variables have a default: ${env.NAME:-default}"});
+        return std::unexpected(
+            PieceError{dollar, "only the environment's variables have a default: ${env.NAME:-default}"});
       }
       piece.standard = inside.substr(colon + 2);
     }

@@ -35,7 +35,8 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
   Buffer out;
   write_query(out, script);
   iovec part{out.data(), out.size()};
-  if (const auto written = co_await stream.write({&part, 1}, std::max(deadline - reactor.now(), Duration(1))); !written) {
+  if (const auto written = co_await stream.write({&part, 1}, std::max(deadline - reactor.now(), Duration(1)));
+      !written) {
     co_return std::unexpected(lost(written.error().text()));
   }
   std::optional<Error> refused;

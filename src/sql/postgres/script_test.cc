@@ -18,7 +18,8 @@ class PostgresScript : public testing::Test {
   Result<void> run(std::string_view script, Duration patience = 20s) {
     std::optional<Result<void>> result;
     core::TaskGroup tasks;
-    tasks.spawn([](core::Reactor& reactor, std::string_view text, Duration wait, std::optional<Result<void>>& into) -> Task<void> {
+    tasks.spawn([](core::Reactor& reactor, std::string_view text, Duration wait,
+                   std::optional<Result<void>>& into) -> Task<void> {
       auto options = *options_from_url(Cluster::shared().url());
       into.emplace(co_await run_script(std::move(options), reactor, text, reactor.now() + wait));
     }(*reactor_, script, patience, result));
@@ -28,7 +29,8 @@ class PostgresScript : public testing::Test {
   // "": done; else the position and the message.
   std::string said(std::string_view script) {
     const auto done = run(script);
-    return done ? "" : std::to_string(done.error().position) + ": " + done.error().message + " " + done.error().sqlstate;
+    return done ? ""
+                : std::to_string(done.error().position) + ": " + done.error().message + " " + done.error().sqlstate;
   }
   std::unique_ptr<core::Reactor> reactor_ = core::make_epoll_reactor();
 };

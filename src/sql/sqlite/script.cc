@@ -28,10 +28,13 @@ Result<void> run_script(const std::string& path, std::string_view script, const 
     const int inside = sqlite3_error_offset(opened);
     if (inside > 0) offset += static_cast<std::size_t>(inside);
     const bool stopped = (of & 0xff) == SQLITE_INTERRUPT;
-    return std::unexpected(Error{stopped ? Failure::timed_out : Failure::statement, {}, sqlite3_errmsg(opened),
+    return std::unexpected(Error{stopped ? Failure::timed_out : Failure::statement,
+                                 {},
+                                 sqlite3_errmsg(opened),
                                  character_position(script, offset)});
   };
-  if (code != SQLITE_OK) return std::unexpected(Error{Failure::unavailable, {}, path + ": " + sqlite3_errmsg(opened), 0});
+  if (code != SQLITE_OK)
+    return std::unexpected(Error{Failure::unavailable, {}, path + ": " + sqlite3_errmsg(opened), 0});
   sqlite3_busy_timeout(opened, 5'000);
   sqlite3_progress_handler(opened, steps_between_looks, should_stop, const_cast<std::function<bool()>*>(&stop));
   sqlite3_exec(opened, "PRAGMA foreign_keys = 1", nullptr, nullptr, nullptr);
@@ -47,7 +50,8 @@ Result<void> run_script(const std::string& path, std::string_view script, const 
     if (code != SQLITE_OK) return refused(code, begin);
     if (!statement) continue;  // a comment
     do {
-      if (stop()) return std::unexpected(Error{Failure::timed_out, {}, "interrupted", character_position(script, begin)});
+      if (stop())
+        return std::unexpected(Error{Failure::timed_out, {}, "interrupted", character_position(script, begin)});
       code = sqlite3_step(prepared);
     } while (code == SQLITE_ROW);
     if (code != SQLITE_DONE) return refused(code, begin);
