@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <system_error>
+#include <utility>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -174,12 +175,12 @@ void SocketReactor::wake() noexcept {
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
-void SocketReactor::dispatch(Handle& handle) {
+bool SocketReactor::dispatch(Handle& handle) {
   dispatching_ = &handle;
   if (handle.may_read && handle.reader != nullptr) handle.reader->on_ready(*handle.reader);
-  if (dispatching_ == nullptr) return;  // the reader has closed it
+  if (dispatching_ == nullptr) return false;  // the reader has closed it
   if (handle.may_write && handle.writer != nullptr) handle.writer->on_ready(*handle.writer);
-  dispatching_ = nullptr;
+  return std::exchange(dispatching_, nullptr) != nullptr;
 }
 
 int SocketReactor::timeout_ms(Instant until) {

@@ -46,8 +46,8 @@ class SocketReactor : public Reactor {
   // The error that has ended the connection, if it has been taken from the socket and told to nobody; told by this.
   [[nodiscard]] virtual int untold_error(Handle&) noexcept { return 0; }
 
-  // Who waits for what the flags say is called. A `gone()` in between ends it.
-  void dispatch(Handle& handle);
+  // Who waits for what the flags say is called. False: the handle is gone() by that.
+  bool dispatch(Handle& handle);
   // The handle is no more what it was: it has been closed.
   void gone(Handle& handle) {
     if (dispatching_ == &handle) dispatching_ = nullptr;
