@@ -8,6 +8,7 @@
 
 #include "api/endpoint.h"
 #include "app/config/load.h"
+#include "app/io.h"
 #include "http/router.h"
 #include "net/tls/context.h"
 
@@ -35,8 +36,9 @@ struct Plan {
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
-  std::vector<std::string> warnings;                    // what works and may still be a mistake
-  std::vector<std::string> routes;  // patterns by route id; the first is "no route"
+  Io io;                                               // what the cores are to wait with
+  std::vector<std::string> warnings;                   // what works and may still be a mistake
+  std::vector<std::string> routes;                     // patterns by route id; the first is "no route"
 };
 
 // Why there is no plan: text for the operator, and what the program exits with.
