@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What a request costs with [server] io = "uring" beside "epoll": two servers of one worker on core 0, the client on core 1, in
-turns in one run. Told are CPU microseconds a request, their medians, and the median of each round's own ratio.
+"""What a request costs with [server] io = "uring" beside "epoll": two servers of one worker, both on core 0 and both loaded at
+the same time by a client each on core 1, so that a slow moment of the machine hits both. Told are CPU microseconds a request, their medians, and the median of each round's own ratio.
 
 usage: run_io.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 """
 import argparse
+import concurrent.futures
 
 from harness import fetch, folder, median, tell
 from http_clients import drain, h2load, wrk
-from http_cost import cost_of
 from http_servers import make_certificate, make_site, ours
 
 SIZES = {"page": 1500, "hundred": 100_000, "ten": 10_000_000}
@@ -26,9 +26,21 @@ CASES = {
 }
 
 
+def measure(servers, load, target, seconds):
+    """Both under load at the same time: what the machine does meanwhile, it does to both."""
+    before = {io: server.cpu_seconds() for io, server in servers.items()}
+    with concurrent.futures.ThreadPoolExecutor(len(servers)) as threads:
+        loads = {io: threads.submit(load, server, target, seconds) for io, server in servers.items()}
+    results = {}
+    for io, server in servers.items():
+        results[io] = loads[io].result()
+        results[io]["cpu_us"] = 1e6 * (server.cpu_seconds() - before[io]) / results[io]["requests"]
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--cases", default=",".join(CASES))
     args = parser.parse_args()
@@ -44,10 +56,8 @@ def main():
             if fetch(server.port, target) != (200, b"a" * SIZES[file]):
                 raise SystemExit(f"{server.name} does not answer with the file")
             load(server, target, 1)
-        runs = {io: [] for io in servers}
-        for _ in range(args.rounds):
-            for io, server in servers.items():
-                runs[io].append(cost_of(server, lambda server=server: load(server, target, args.seconds)))
+        rounds = [measure(servers, load, target, args.seconds) for _ in range(args.rounds)]
+        runs = {io: [one[io] for one in rounds] for io in servers}
         for io, of_server in runs.items():
             tell(bench="io", case=name, io=io, rounds=args.rounds, cpu_us=round(median(run["cpu_us"] for run in of_server), 2),
                  rps=round(median(run["rps"] for run in of_server)), errors=sum(run["errors"] for run in of_server))
