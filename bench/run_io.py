@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a request costs with [server] io = "uring" beside "epoll": two servers of one worker, both on core 0 and both loaded at
-the same time by a client each on core 1, so that a slow moment of the machine hits both. Told are CPU microseconds a request, their medians, and the median of each round's own ratio.
+the same time, by a client each on core 1, so that a slow moment of the machine hits both. Told are CPU microseconds a request,
+their medians, and the median, least and most of each round's own ratio.
 
 usage: run_io.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 """
