@@ -3,45 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/query_string.h"
 #include "base/log.h"
-#include "http/accept.h"
-#include "sql/parameters.h"
 
 namespace sluice::api {
 namespace {
-
-constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
-
-// What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
-struct Variant {
-  sql::Format format;
-  sql::Header header;
-  std::string_view type;
-  std::string_view subtype;
-  std::span<const http::Field> parameters;
-};
-constexpr std::array<http::Field, 2> with_header{{{"charset", "utf-8"}, {"header", "present"}}};
-constexpr std::array<http::Field, 2> without_header{{{"charset", "utf-8"}, {"header", "absent"}}};
-constexpr auto no_header_line = std::span(with_header).first(1);
-constexpr std::array<Variant, 6> variants{{
-    {sql::Format::json, sql::Header::present, "application", "json", no_header_line},
-    {sql::Format::csv, sql::Header::present, "text", "csv", with_header},
-    {sql::Format::ndjson, sql::Header::present, "application", "x-ndjson", no_header_line},
-    {sql::Format::csj, sql::Header::present, "application", "csj", with_header},
-    {sql::Format::csv, sql::Header::absent, "text", "csv", without_header},
-    {sql::Format::csj, sql::Header::absent, "application", "csj", without_header},
-}};
-
-std::string_view name_of(sql::ParameterType type) {
-  switch (type) {
-    case sql::ParameterType::text: return "text";
-    case sql::ParameterType::integer: return "an integer";
-    case sql::ParameterType::real: return "a number";
-    case sql::ParameterType::boolean: return "true or false";
-  }
-  return "text";
-}
 
 sql::Error several_rows() {
   sql::Error error;
@@ -50,22 +15,7 @@ sql::Error several_rows() {
   return error;
 }
 
-http::Response bad_parameter(std::string_view name, std::string_view fault) {
-  return http::problem(400, std::string("The parameter \"") + std::string(name) + "\" " + std::string(fault) + ".");
-}
-
 }  // namespace
-
-std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options, const http::Pattern& pattern) {
-  std::vector<sql::Parameter> declared;
-  for (const auto& segment : pattern.segments) {
-    if (segment.kind == http::Pattern::Kind::integer) declared.push_back({segment.text, sql::ParameterType::integer});
-  }
-  for (const auto& param : options.params) {
-    if (param.value.type) declared.push_back({param.name.value, param.value.type->value});
-  }
-  return declared;
-}
 
 EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement prepared)
     : path(options.path.value),
@@ -74,29 +24,11 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
       cache_control(options.cache_control ? options.cache_control->value : std::string{}),
       statement(std::move(prepared)) {
   statement.one_row = object;
-  const auto in_path = pattern.names();
   for (const sql::Parameter& parameter : statement.parameters) {
-    Source source;
-    source.name = parameter.name;
-    if (const auto found = std::ranges::find(in_path, parameter.name); found != in_path.end()) {
-      source.from = Source::From::path;
-      source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
-    }
-    if (parameter.declared) {
-      source.type = *parameter.declared;
-      source.checked = true;
-    }
-    for (const auto& param : options.params) {
-      if (param.name.value != parameter.name) continue;
-      source.required = param.value.required;
-      if (param.value.default_value) source.default_text = param.value.default_value->value.text;
-    }
-    sources.push_back(std::move(source));
+    sources.push_back(source_of(parameter, options.params, pattern, false));
   }
-  for (const sql::Format format : formats) {
-    layouts[static_cast<std::size_t>(format)] =
-        std::make_unique<const sql::Layout>(format, statement.columns, sql::EncodeOptions{.object = object});
-  }
+  from_client = std::ranges::any_of(sources, [](const Source& source) { return source.from != From::environment; });
+  layouts = make_layouts(statement.columns, object);
 }
 
 // Rows that follow the first block, pulled as the client takes them.
@@ -162,62 +94,11 @@ class Endpoint::RowsBody final : public http::BodySource {
   http::Field trailer_;
 };
 
-std::optional<Endpoint::Wish> Endpoint::wish_of(const http::Request& request) const {
-  Wish wish;
-  if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
-  if (!request.extension.empty()) {
-    wish.format = *sql::format_of_extension(request.extension.substr(1));
-    return wish;
-  }
-  wish.negotiated = true;
-  const std::string_view accept = request.field("accept");
-  if (accept.empty() || accept == "*/*") return wish;
-  std::uint16_t best = 0;
-  for (const Variant& variant : variants) {
-    const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
-    if (quality <= best) continue;
-    best = quality;
-    wish.format = variant.format;
-    wish.header = variant.header;
-    if (best == 1000) break;
-  }
-  if (best == 0) return std::nullopt;
-  return wish;
-}
-
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
-  if (!wish) {
-    http::Response refused = http::problem(
-        406, "The resource is there as application/json, text/csv, application/x-ndjson and application/csj.");
-    refused.fields.add_trusted("Vary", "Accept");
-    return refused;
-  }
-
+  if (!wish) return not_acceptable();
   arguments_.clear();
-  const QueryString query(request.query, scratch_);
-  for (const EndpointPlan::Source& source : plan_->sources) {
-    std::optional<std::string_view> text;
-    if (source.from == EndpointPlan::Source::From::path) {
-      text = request.path_values[source.path_index];
-    } else {
-      if (const auto value = query.find(source.name)) {
-        if (value->broken) return bad_parameter(source.name, "has a percent escape that is none");
-        text = value->text;
-      }
-      // What a form sends for a field that was left empty is no number.
-      if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
-    }
-    if (!text) {
-      if (source.required) return bad_parameter(source.name, "is missing");
-      if (source.default_text) text = *source.default_text;
-    }
-    if (text && source.checked && !sql::fits(source.type, *text)) {
-      return bad_parameter(source.name, std::string("must be ") + std::string(name_of(source.type)));
-    }
-    if (text && text->contains('\0')) return bad_parameter(source.name, "holds a NUL character");
-    arguments_.push_back({.text = text, .type = source.type});
-  }
+  if (auto bound = binder_.bind(plan_->sources, request, {}, arguments_); !bound) return refuse_value(bound.error());
 
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
   auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline});
@@ -273,7 +154,7 @@ http::Response Endpoint::head_of_answer(const Wish& wish) const {
   response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
-  if (trouble_ != nullptr) trouble_->got_through();
+  failure_.got_through();
   return response;
 }
 
@@ -330,30 +211,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
 }
 
 http::Response Endpoint::failed(const sql::Error& error) const {
-  // Where the client sends nothing, bad data cannot be its fault.
-  if (error.failure == sql::Failure::bad_argument && plan_->sources.empty()) {
-    sql::Error ours = error;
-    ours.failure = sql::Failure::statement;
-    return failed(ours);
-  }
-  const bool is_away = error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost;
-  if (is_away && trouble_ != nullptr) {
-    trouble_->met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
-  } else if (error.failure != sql::Failure::bad_argument) {
-    log_error("endpoint " + plan_->path + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
-  }
-  switch (error.failure) {
-    case sql::Failure::unavailable:
-    case sql::Failure::lost: {
-      http::Response response = http::problem(503, "The database cannot be reached now.");
-      response.fields.add("Retry-After", "1");
-      return response;
-    }
-    case sql::Failure::timed_out: return http::problem(504, "The statement took too long.");
-    case sql::Failure::bad_argument: return http::problem(400, "A parameter's value does not fit its type.");
-    case sql::Failure::statement: break;
-  }
-  return http::problem(500);
+  return failure_.answer(error, plan_->from_client ? Failed::reading : Failed::reading_alone);
 }
 
 }  // namespace sluice::api

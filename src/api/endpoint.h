@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "api/failures.h"
+#include "api/negotiation.h"
 #include "api/options.h"
+#include "api/source.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "http/message.h"
@@ -20,17 +23,6 @@ namespace sluice::api {
 
 // An endpoint made ready: its statement prepared, each parameter's source known. Immutable, shared by all cores.
 struct EndpointPlan {
-  struct Source {
-    enum class From : std::uint8_t { path, query };
-    std::string name;
-    From from = From::query;
-    std::uint8_t path_index = 0;
-    bool required = false;
-    std::optional<std::string> default_text;
-    sql::ParameterType type = sql::ParameterType::text;
-    bool checked = false;  // the configuration says the type, so a value is checked before the database sees it
-  };
-
   // `statement` has been prepared with the parameters that declared_parameters() gives.
   EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement statement);
 
@@ -40,12 +32,9 @@ struct EndpointPlan {
   std::string cache_control;
   sql::Statement statement;
   std::vector<Source> sources;  // in the order of the statement's parameters
-  std::array<std::unique_ptr<const sql::Layout>, 4> layouts;  // by sql::Format
+  bool from_client = false;     // a value comes with the request
+  Layouts layouts;
 };
-
-// What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
-[[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
-                                                              const http::Pattern& pattern);
 
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
 // the database gives at once is answered whole, with its length; a longer one is streamed.
@@ -54,21 +43,14 @@ class Endpoint final : public http::Handler {
   // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
   Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
            TroubleLog* trouble = nullptr)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor), trouble_(trouble) {}
+      : plan_(std::move(plan)), database_(database), reactor_(reactor), failure_(plan_->path, trouble) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
  private:
   class RowsBody;
-  struct Wish {  // what the client wants of the answer
-    sql::Format format = sql::Format::json;
-    sql::Header header = sql::Header::present;
-    bool negotiated = false;  // by Accept, so that caches must know
-    bool trailers = false;
-  };
   using Cursor = std::unique_ptr<sql::Cursor>;
 
-  [[nodiscard]] std::optional<Wish> wish_of(const http::Request& request) const;
   core::Task<http::Response> wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying);
   core::Task<http::Response> wait_for_rows(Wish wish, Cursor cursor, core::Async<sql::Result<sql::Block>> reading);
   core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
@@ -79,7 +61,6 @@ class Endpoint final : public http::Handler {
   [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;
   [[nodiscard]] http::Response failed(const sql::Error& error) const;
 
-  using Layouts = std::array<std::unique_ptr<const sql::Layout>, 4>;  // by sql::Format
   struct Changed {
     const sql::Column* columns;
     Layouts layouts;  // made when they are first asked for
@@ -88,9 +69,9 @@ class Endpoint final : public http::Handler {
   std::shared_ptr<const EndpointPlan> plan_;
   sql::Database& database_;
   core::Reactor& reactor_;
-  TroubleLog* trouble_;
-  std::string scratch_;                   // decoded query parameters, until they are bound
-  std::vector<sql::Argument> arguments_;  // likewise
+  Failures failure_;
+  Binder binder_;
+  std::vector<sql::Argument> arguments_;  // until they are bound
   // For other columns than the plan's: the table has changed since the start. As many as the database hands out lists,
   // which stay as long as it does.
   std::vector<Changed> changed_;

@@ -39,6 +39,12 @@ class FakeDatabase final : public sql::Database {
     if (late_query) return later(std::move(answer));
     return answer;
   }
+  Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
+                                                    std::span<const sql::Parameter>) override {
+    co_return sql::Statement{};
+  }
+  std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions&) override { return nullptr; }
+  std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override { return nullptr; }
   Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
   std::deque<Step> steps;

@@ -3,21 +3,39 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/declare.h"
+#include "http/message.h"
 #include "sql/options.h"
+#include "sql/transaction.h"
 
 namespace sluice::api {
 
-// [endpoint.params.NAME]: a parameter of the statement, taken from the query string or, by its name, from the path.
+// Where a value comes from.
+enum class From : std::uint8_t { path, query, header, cookie, environment, body };
+
+// Of `from`: what is wrong with it, or nothing.
+[[nodiscard]] std::string check_source(std::string_view text);
+
+// [endpoint.params.NAME]: a parameter of the endpoint's statements.
 struct ParamOptions {
+  std::optional<Located<std::string>> from;
+  bool trim = false;
   std::optional<Located<sql::ParameterType>> type;  // nullopt: the database's own type decides
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
 
   template <class Visitor>
   static void declare(Visitor& v) {
+    v.field("from", &ParamOptions::from,
+            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `env.NAME`, "
+            "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it. Without it: the path where it has a "
+            "parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
+            {.check = check_source});
+    v.field("trim", &ParamOptions::trim, "Blanks at the ends of the value do not count.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
             "empty value of a type other than `text` counts as missing.");
@@ -32,16 +50,92 @@ enum class Returns : std::uint8_t { rows, object };
 
 inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
 
+// [endpoint.post.columns.NAME]: a column of the table that a method writes.
+struct ColumnOptions : ParamOptions {
+  bool key = false;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
+    v.field("from", &ColumnOptions::from,
+            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name.",
+            {.check = check_source});
+    v.field("required", &ColumnOptions::required, "A row without a value, or with null, is refused.");
+    v.field("default", &ColumnOptions::default_value, "The value where the request has none.");
+    v.field("trim", &ColumnOptions::trim, "Blanks at the ends of the value do not count.");
+    v.field("type", &ColumnOptions::type, "What the value is checked as. Without it the database's own type decides.");
+  }
+};
+
+// [endpoint.post] and its like: what a method that writes does.
+struct MethodOptions {
+  Located<std::string> sql;
+  Located<std::string> table;
+  std::vector<Named<ColumnOptions>> columns;
+  Located<std::string> existing;
+  Located<bool> set = false;
+  Located<std::string> returning;
+  std::vector<Located<std::string>> before;
+  Located<std::string> location;
+  sql::Isolation isolation = sql::Isolation::standard;
+  std::uint32_t retries = 3;
+  Position position;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("sql", &MethodOptions::sql,
+            "The statement that answers the method. It may write. `:name` is bound as a parameter, never spliced. Its "
+            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.");
+    v.field("table", &MethodOptions::table,
+            "In place of a statement: the table whose `columns` are written. POST inserts, PATCH updates what the "
+            "request names, PUT inserts or replaces; DELETE deletes. Rows are found by the columns that are keys.");
+    v.field("columns", &MethodOptions::columns,
+            "The columns of the table. A field of the body that none of them takes is refused.");
+    v.field("existing", &MethodOptions::existing,
+            "PUT of a set: the statement that selects what the body's rows replace; it returns the keys. Rows that are "
+            "not in the body are deleted, those that are equal are left alone. The answer counts.");
+    v.field("set", &MethodOptions::set,
+            "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
+            "counts.");
+    v.field("returning", &MethodOptions::returning,
+            "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
+    v.field("before", &MethodOptions::before,
+            "Statements that run before it, in the same transaction, once for each request.");
+    v.field("location", &MethodOptions::location,
+            "The Location of what was created: a path with `{name}` for columns that the statement returns.");
+    v.field("isolation", &MethodOptions::isolation,
+            "Of the transaction. SQLite's transactions are always serializable.");
+    v.field("retries", &MethodOptions::retries,
+            "How often the transaction is tried again where another one was in its way (SQLSTATE 40001, 40P01).",
+            {.max = 100});
+    v.position(&MethodOptions::position);
+    v.shorthand("sql");
+  }
+};
+
 // [[endpoint]]
 struct EndpointOptions {
   Located<std::string> path;
   Located<std::string> database;  // once loaded, the name of one that exists
   Returns returns = Returns::rows;
   Located<std::string> get;
+  std::optional<MethodOptions> post;
+  std::optional<MethodOptions> put;
+  std::optional<MethodOptions> patch;
+  std::optional<MethodOptions> delete_;
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
   Position position;
+
+  [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
+    std::vector<std::pair<http::Method, const MethodOptions*>> methods;
+    if (post) methods.emplace_back(http::Method::post, &*post);
+    if (put) methods.emplace_back(http::Method::put, &*put);
+    if (patch) methods.emplace_back(http::Method::patch, &*patch);
+    if (delete_) methods.emplace_back(http::Method::delete_, &*delete_);
+    return methods;
+  }
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -55,9 +149,12 @@ struct EndpointOptions {
     v.field("returns", &EndpointOptions::returns,
             "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error.");
     v.field("get", &EndpointOptions::get,
-            "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, never spliced: from the path or "
-            "the query string.",
-            {.required = true});
+            "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, "
+            "never spliced: from the path or the query string.");
+    v.field("post", &EndpointOptions::post, "The statement that answers POST, or [endpoint.post].");
+    v.field("put", &EndpointOptions::put, "The statement that answers PUT, or [endpoint.put].");
+    v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or [endpoint.patch].");
+    v.field("delete", &EndpointOptions::delete_, "The statement that answers DELETE, or [endpoint.delete].");
     v.field("params", &EndpointOptions::params, "What the statement's parameters are.");
     v.field("timeout", &EndpointOptions::timeout,
             "How long the statement may run before it is cancelled and answered 504. Without it the database's "
@@ -65,7 +162,6 @@ struct EndpointOptions {
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
     v.position(&EndpointOptions::position);
-    for (const char* method : {"post", "put", "patch", "delete"}) v.planned(method);
   }
 };
 

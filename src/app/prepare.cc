@@ -64,6 +64,11 @@ http::Pattern files_pattern(const std::string& path) {
 
 }  // namespace
 
+bool Plan::writes_to(std::size_t database) const {
+  return std::ranges::any_of(
+      endpoints, [&](const Endpoint& endpoint) { return endpoint.database == database && !endpoint.writes.empty(); });
+}
+
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
@@ -72,6 +77,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
   core::Mailbox mailbox(*reactor);
   core::BlockingPool threads(1, 16);
+  std::vector<std::unique_ptr<sql::SharedDatabase>> shared;
   std::vector<std::unique_ptr<sql::Database>> databases;
   config::Errors errors{.source = config.source, .list = {}};
   const auto unreachable = [&](const sql::DatabaseOptions& options, const sql::Error& error) {
@@ -96,7 +102,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
   }
   for (const auto& database : plan->options.databases) {
-    auto opened = sql::open_database(database.value, *reactor, mailbox, threads);
+    const bool writes = std::ranges::any_of(plan->options.endpoints, [&](const api::EndpointOptions& endpoint) {
+      return endpoint.database.value == database.name.value && !endpoint.writing_methods().empty();
+    });
+    auto opened_shared = writes ? sql::open_shared(database.value) : nullptr;
+    shared.push_back(opened_shared ? std::move(*opened_shared) : nullptr);
+    auto opened = !opened_shared ? std::unexpected(opened_shared.error())
+                                 : sql::open_database(database.value, *reactor, mailbox, threads, shared.back().get());
     if (!opened) {
       errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
       databases.emplace_back();
@@ -108,41 +120,79 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!reached) return unreachable(database.value, reached.error());
   }
 
-  std::uint32_t next_id = 0;
+  std::vector<std::uint32_t> next_ids(databases.size());
   for (const api::EndpointOptions& options : plan->options.endpoints) {
     const auto named = std::ranges::find(plan->options.databases, options.database.value,
                                          [](const auto& one) -> const std::string& { return one.name.value; });
     const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
     if (!databases[index]) continue;  // complained about above
+    sql::Database& database = *databases[index];
     auto pattern = http::Pattern::parse(options.path.value);
     if (!pattern) {
       errors.list.push_back({.position = options.path.position, .message = pattern.error()});
       continue;
     }
     const auto declared = api::declared_parameters(options, *pattern);
-    auto statement = run(*reactor, mailbox, databases[index]->prepare(options.get.value, next_id++, declared));
-    if (statement) {
-      const auto reads =
-          run(*reactor, mailbox, sql::check_reading(*databases[index], named->value, options.get.value, declared));
-      if (!reads) statement = std::unexpected(reads.error());
-    }
-    if (!statement) {
+    Plan::Endpoint endpoint{.pattern = *pattern, .database = index, .get = nullptr, .writes = {}};
+    std::vector<std::string> used;  // names of parameters
+    std::optional<sql::Error> away;
+    const auto take = [&](const Located<std::string>& text,
+                          sql::Result<sql::Statement> statement) -> std::optional<sql::Statement> {
+      if (statement) {
+        for (const sql::Parameter& parameter : statement->parameters) used.push_back(parameter.name);
+        return std::move(*statement);
+      }
       const sql::Error& error = statement.error();
       if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
-        return unreachable(named->value, error);
+        away = error;
+      } else {
+        errors.list.push_back(config::statement_refused(options, text, error, config.source));
       }
-      errors.list.push_back(config::statement_refused(options, error, config.source));
-      continue;
+      return std::nullopt;
+    };
+
+    bool whole = true;
+    if (!options.get.value.empty()) {
+      auto prepared = run(*reactor, mailbox, database.prepare(options.get.value, next_ids[index]++, declared));
+      if (prepared) {
+        const auto reads =
+            run(*reactor, mailbox, sql::check_reading(database, named->value, options.get.value, declared));
+        if (!reads) prepared = std::unexpected(reads.error());
+      }
+      auto statement = take(options.get, std::move(prepared));
+      if (statement && statement->columns.empty()) {
+        errors.list.push_back({.position = options.get.position,
+                               .message = "endpoint \"" + options.path.value + "\": its statement returns no columns"});
+        statement.reset();
+      }
+      whole = statement.has_value();
+      if (statement) endpoint.get = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
     }
-    if (statement->columns.empty()) {
-      errors.list.push_back({.position = options.get.position,
-                             .message = "endpoint \"" + options.path.value + "\": its statement returns no columns"});
-      continue;
+    for (const auto& [method, writing] : options.writing_methods()) {
+      std::vector<Located<std::string>> texts = writing->before;
+      texts.push_back(writing->sql);
+      std::vector<sql::Statement> statements;
+      for (const auto& text : texts) {
+        auto prepared = run(*reactor, mailbox, database.prepare_writing(text.value, next_ids[index]++, declared));
+        if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
+      }
+      whole &= statements.size() == texts.size();
+      if (statements.size() != texts.size()) continue;
+      if (!writing->location.value.empty()) {
+        const auto location = api::LocationPattern::parse(writing->location.value, statements.back().columns);
+        if (!location) {
+          errors.list.push_back({.position = writing->location.position,
+                                 .message = "endpoint " + options.path.value + ": " + location.error()});
+          continue;
+        }
+      }
+      endpoint.writes.push_back(std::make_shared<const api::WritePlan>(method, options, *writing, *pattern,
+                                                                       std::move(statements)));
     }
-    config::check_parameters(options, *statement, config.source, errors.list);
-    auto endpoint = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
+    if (away) return unreachable(named->value, *away);
+    if (whole) config::check_parameters(options, {used.begin(), used.end()}, config.source, errors.list);
     plan->routes.push_back(options.path.value);
-    plan->endpoints.push_back({std::move(*pattern), index, std::move(endpoint)});
+    plan->endpoints.push_back(std::move(endpoint));
   }
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/endpoint.h"
+#include "api/write_endpoint.h"
 #include "app/config/load.h"
 #include "app/io.h"
 #include "http/router.h"
@@ -20,7 +21,8 @@ struct Plan {
   struct Endpoint {
     http::Pattern pattern;
     std::size_t database = 0;  // index in options.databases
-    std::shared_ptr<const api::EndpointPlan> plan;
+    std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
+    std::vector<std::shared_ptr<const api::WritePlan>> writes;
   };
   struct Files {
     http::Pattern pattern;
@@ -30,6 +32,9 @@ struct Plan {
     http::Pattern pattern;
     std::size_t index = 0;  // in options.websockets
   };
+
+  // Whether an endpoint writes to the database of this index.
+  [[nodiscard]] bool writes_to(std::size_t database) const;
 
   Options options;
   std::vector<Endpoint> endpoints;

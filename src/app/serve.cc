@@ -227,6 +227,15 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   for (const auto& database : plan->options.databases) {
     troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
   }
+  std::vector<std::unique_ptr<sql::SharedDatabase>> shared;
+  for (std::size_t i = 0; i < plan->options.databases.size(); ++i) {
+    const auto& database = plan->options.databases[i];
+    shared.emplace_back();
+    if (!plan->writes_to(i)) continue;
+    auto opened = sql::open_shared(database.value);
+    if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
+    shared.back() = std::move(*opened);
+  }
   std::optional<Certificates> certificates;
   std::uint16_t https_port = 443;
   if (plan->tls) {
@@ -236,7 +245,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
   }
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads, troubles);
+    Service service(core, plan, threads, troubles, shared);
     services[core.index()] = &service;
     if (certificates) service.set_tls(certificates->context(), certificates->tickets());
     service.set_https_port(https_port);

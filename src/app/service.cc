@@ -56,7 +56,8 @@ std::unique_ptr<http::compress::Compression> compression(const http::compress::O
 }  // namespace
 
 Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
-                 std::span<const std::unique_ptr<TroubleLog>> troubles)
+                 std::span<const std::unique_ptr<TroubleLog>> troubles,
+                 std::span<const std::unique_ptr<sql::SharedDatabase>> shared)
     : core_(core),
       plan_(std::move(plan)),
       compression_(compression(plan_->options.compression, router_, core, threads)),
@@ -64,39 +65,55 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
               server_options(plan_->options.server), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
-  for (const auto& database : plan_->options.databases) {
-    auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads);
+  for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
+    const auto& database = plan_->options.databases[i];
+    auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads, shared[i].get());
     if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
     databases_.push_back(std::move(*opened));
   }
 
   std::uint16_t id = 0;
-  const auto add = [&](const http::Pattern& pattern, std::unique_ptr<http::Handler> handler, bool formats,
-                       bool upgrades = false) {
-    http::Router::Route route{.pattern = pattern, .handlers = {}, .formats = formats, .upgrades = upgrades, .id = ++id};
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
-    if (upgrades) route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler.get();
+  using Method = http::Method;
+  const auto add = [&](http::Router::Route route) {
+    route.id = ++id;
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
+  };
+  const auto own = [&](std::unique_ptr<http::Handler> handler) {
     handlers_.push_back(std::move(handler));
+    return handlers_.back().get();
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
-    add(endpoint.pattern,
-        std::make_unique<api::Endpoint>(endpoint.plan, *databases_[endpoint.database], core.reactor(),
-                                        troubles[endpoint.database].get()),
-        true);
+    http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = true};
+    sql::Database& database = *databases_[endpoint.database];
+    TroubleLog* const trouble = troubles[endpoint.database].get();
+    if (endpoint.get) {
+      route.handlers[static_cast<std::size_t>(Method::get)] =
+          own(std::make_unique<api::Endpoint>(endpoint.get, database, core.reactor(), trouble));
+    }
+    for (const auto& write : endpoint.writes) {
+      route.handlers[static_cast<std::size_t>(write->method)] =
+          own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble));
+    }
+    add(std::move(route));
   }
   for (const Plan::Files& files : plan_->files) {
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
                                                         core.mailbox(), threads);
     files_.push_back(handler.get());
-    add(files.pattern, std::move(handler), false);
+    http::Router::Route route{.pattern = files.pattern, .handlers = {}};
+    route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
+    add(std::move(route));
   }
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
     const auto& options = plan_->options.websockets[websocket.index];
     auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
     websockets_.push_back(endpoint.get());
-    add(websocket.pattern, std::move(endpoint), false, true);
+    http::Router::Route route{.pattern = websocket.pattern, .handlers = {}, .upgrades = true};
+    http::Handler* const handler = own(std::move(endpoint));
+    route.handlers[static_cast<std::size_t>(Method::get)] = handler;
+    route.handlers[static_cast<std::size_t>(Method::connect)] = handler;
+    add(std::move(route));
   }
 }
 

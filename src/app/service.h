@@ -22,6 +22,7 @@
 #include "http/server.h"
 #include "http/ws/endpoint.h"
 #include "sql/database.h"
+#include "sql/open.h"
 
 namespace sluice::app {
 
@@ -29,9 +30,10 @@ namespace sluice::app {
 class Service final : http::Observer {
  public:
   // Throws what cannot be opened.
-  // `troubles`: one for each database, shared by all cores.
+  // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null.
   Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
-          std::span<const std::unique_ptr<TroubleLog>> troubles);
+          std::span<const std::unique_ptr<TroubleLog>> troubles,
+          std::span<const std::unique_ptr<sql::SharedDatabase>> shared);
   ~Service() override;
 
   // For the connections from now on.

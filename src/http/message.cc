@@ -3,48 +3,13 @@
 #include <charconv>
 #include <type_traits>
 
+#include "base/json.h"
+
 namespace sluice::http {
 
 namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
-// The inside of a JSON string. Bytes above 0x7F pass as they are: the text is UTF-8 already.
-void append_json_escaped(Buffer& out, std::string_view text) {
-  static constexpr char hex[] = "0123456789abcdef";
-  for (char c : text) {
-    switch (c) {
-      case '"':
-        out.append("\\\"");
-        break;
-      case '\\':
-        out.append("\\\\");
-        break;
-      case '\b':
-        out.append("\\b");
-        break;
-      case '\f':
-        out.append("\\f");
-        break;
-      case '\n':
-        out.append("\\n");
-        break;
-      case '\r':
-        out.append("\\r");
-        break;
-      case '\t':
-        out.append("\\t");
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          const char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 0xF]};
-          out.append({escape, sizeof escape});
-        } else {
-          out.push_back(c);
-        }
-    }
-  }
-}
 
 }  // namespace
 
@@ -299,8 +264,8 @@ std::string_view FieldList::get(std::string_view name) const {
   return {};
 }
 
-Response problem(int status, std::string_view detail) {
-  Buffer body(128 + detail.size());
+Response problem(int status, std::string_view detail, std::string_view members) {
+  Buffer body(128 + detail.size() + members.size());
   body.append(R"({"type":"about:blank","title":")");
   append_json_escaped(body, reason_phrase(status));
   body.append(R"(","status":)");
@@ -311,6 +276,10 @@ Response problem(int status, std::string_view detail) {
     body.append(R"(,"detail":")");
     append_json_escaped(body, detail);
     body.push_back('"');
+  }
+  if (!members.empty()) {
+    body.push_back(',');
+    body.append(members);
   }
   body.push_back('}');
 

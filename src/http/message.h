@@ -199,7 +199,8 @@ struct Response {
   std::unique_ptr<Upgrade> upgrade{};
 };
 
-// RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes.
-[[nodiscard]] Response problem(int status, std::string_view detail = {});
+// RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes; `members`
+// is JSON for more members of the object.
+[[nodiscard]] Response problem(int status, std::string_view detail = {}, std::string_view members = {});
 
 }  // namespace sluice::http

@@ -12,6 +12,8 @@
 #include "base/time.h"
 #include "core/task.h"
 #include "sql/rows.h"
+#include "sql/staging.h"
+#include "sql/transaction.h"
 
 namespace sluice::sql {
 
@@ -21,12 +23,13 @@ enum class Failure : std::uint8_t {
   timed_out,     // the statement ran into its deadline: 504
   bad_argument,  // a parameter's value does not fit its type (SQLSTATE class 22): 400
   statement,     // the database refused the statement: 500, logged; at prepare time a configuration error
-  lost,          // the connection broke while the answer was on its way
+  lost,          // the connection broke while the answer was on its way; what it was to write may be written or not
+  conflict,      // another transaction was in the way (SQLSTATE class 40): the whole may be tried again
 };
 
 struct Error {
   Failure failure{};
-  std::string sqlstate;        // five characters, or empty where the database has none
+  std::string sqlstate;        // five characters; SQLite's codes as PostgreSQL would say it; empty where there is none
   std::string message;         // the database's own words: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
 };
@@ -103,6 +106,14 @@ class Database {
   [[nodiscard]] virtual core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                            std::span<const Argument> arguments,
                                                                            const QueryOptions& options) = 0;
+  // A statement of a transaction: it may write, and need not return columns. SQLite: only where the database was opened
+  // with its writer.
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+                                                                      std::span<const Parameter> declared) = 0;
+  // Nothing is sent before its first statement.
+  [[nodiscard]] virtual std::unique_ptr<Transaction> begin(const TransactionOptions& options) = 0;
+  // A set of rows that is gathered first, and then written in one transaction. What is given outlives it.
+  [[nodiscard]] virtual std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
   // What this core has counted: the same names and labels in the same order at every call and on every core.

@@ -13,17 +13,35 @@ std::uint32_t milliseconds(Duration duration) {
   return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
+SqliteOptions sqlite_options(const DatabaseOptions& options) {
+  SqliteOptions sqlite;
+  sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
+  sqlite.scan_connections = options.pool;
+  sqlite.scan_wait_ms = milliseconds(options.wait);
+  sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
+  return sqlite;
+}
+
+struct SharedSqlite final : SharedDatabase {
+  explicit SharedSqlite(std::unique_ptr<SqliteWriter> opened) : writer(std::move(opened)) {}
+  std::unique_ptr<SqliteWriter> writer;
+};
+
 }  // namespace
 
+Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options) {
+  if (!options.is_sqlite()) return nullptr;
+  auto writer = SqliteWriter::open(sqlite_options(options));
+  if (!writer) return std::unexpected(std::move(writer.error()));
+  return std::make_unique<SharedSqlite>(std::move(*writer));
+}
+
 Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, core::Reactor& reactor,
-                                                core::Mailbox& mailbox, core::BlockingPool& threads) {
+                                                core::Mailbox& mailbox, core::BlockingPool& threads,
+                                                SharedDatabase* shared) {
   if (options.is_sqlite()) {
-    SqliteOptions sqlite;
-    sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
-    sqlite.scan_connections = options.pool;
-    sqlite.scan_wait_ms = milliseconds(options.wait);
-    sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
-    auto opened = SqliteDatabase::open(sqlite, reactor, mailbox, threads);
+    SqliteWriter* const writer = shared != nullptr ? static_cast<SharedSqlite*>(shared)->writer.get() : nullptr;
+    auto opened = SqliteDatabase::open(sqlite_options(options), reactor, mailbox, threads, writer);
     if (!opened) return std::unexpected(std::move(opened.error()));
     return std::unique_ptr<Database>(std::move(*opened));
   }

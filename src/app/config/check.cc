@@ -1,11 +1,13 @@
 #include "app/config/check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "api/source.h"
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
@@ -198,7 +200,28 @@ class Checker {
         complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
       }
     }
-    for (const auto& parameter : endpoint.params) check_parameter(parameter, pattern);
+    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
+      complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
+    }
+    for (const auto& parameter : endpoint.params) {
+      check_parameter(parameter, pattern);
+      check_source(parameter, pattern);
+    }
+  }
+
+  void check_source(const Named<api::ParamOptions>& parameter, const http::Pattern& pattern) {
+    if (!parameter.value.from) return;
+    const auto& from = *parameter.value.from;
+    const auto source = api::parse_source(from.value);
+    if (!source) return;  // complained about when it was read
+    const auto names = pattern.names();
+    if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
+      complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
+    }
+    if (source->from == api::From::environment && std::getenv(source->key.c_str()) == nullptr &&
+        !parameter.value.default_value) {
+      complain(from.position, fmt::format("the environment has no {}", source->key), "set it, or add a default");
+    }
   }
 
   void check_websocket(const http::ws::WebSocketOptions& websocket) {

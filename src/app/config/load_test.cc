@@ -191,10 +191,6 @@ TEST(Errors, WhatIsPlannedSaysSo) {
   EXPECT_EQ(messages_of(serves + "[[resident]]\nname = \"a\"\n[[upstream]]\n[[route]]\n[policy.auth]\n"),
             "6:3 resident is not supported yet\n8:3 upstream is not supported yet\n9:3 route is not supported yet\n"
             "10:2 policy is not supported yet\n");
-  for (std::string method : {"post", "put", "patch", "delete"}) {
-    EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\n" + method + " = \"DELETE\"\n" + serves),
-              "4:1 endpoint." + method + " is not supported yet\n");
-  }
 }
 
 TEST(Errors, Syntax) {
@@ -321,9 +317,6 @@ TEST(Errors, BadTexts) {
 
 TEST(Errors, MissingKeys) {
   EXPECT_EQ(errors_of("[[endpoint]]\ndatabase = \"main\"\n[database.main]\n"),
-            "a.toml:1:1: error: [[endpoint]] needs the key \"get\"\n"
-            "  1 | [[endpoint]]\n"
-            "    | ^\n"
             "a.toml:1:1: error: [[endpoint]] needs the key \"path\"\n"
             "  1 | [[endpoint]]\n"
             "    | ^\n"

@@ -10,21 +10,22 @@
 
 namespace sluice::app::config {
 
-Diagnostic statement_refused(const api::EndpointOptions& endpoint, const sql::Error& error, const Source& source) {
+Diagnostic statement_refused(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
+                             const sql::Error& error, const Source& source) {
   Diagnostic diagnostic;
-  diagnostic.position = source.locate(endpoint.get.position, error.position);
+  diagnostic.position = source.locate(statement.position, error.position);
   diagnostic.message = fmt::format("endpoint {}: {}", endpoint.path.value, error.message);
   if (!error.sqlstate.empty()) diagnostic.hint = fmt::format("SQLSTATE {}", error.sqlstate);
   return diagnostic;
 }
 
-void check_parameters(const api::EndpointOptions& endpoint, const sql::Statement& statement, const Source& source,
-                      std::vector<Diagnostic>& errors) {
-  std::vector<std::string_view> used;
-  for (const sql::Parameter& parameter : statement.parameters) used.push_back(parameter.name);
+void check_parameters(const api::EndpointOptions& endpoint, const std::vector<std::string_view>& used,
+                      const Source& source, std::vector<Diagnostic>& errors) {
+  const bool several = endpoint.post || endpoint.put || endpoint.patch || endpoint.delete_;
   auto unused = [&](std::string_view name, Position position) {
     if (std::ranges::find(used, name) != used.end()) return;
-    errors.push_back({position, fmt::format("endpoint {}: the statement does not use :{}", endpoint.path.value, name),
+    errors.push_back({position, fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
+                                  several ? "its statements do" : "the statement does", name),
                       did_you_mean(name, used)});
   };
 

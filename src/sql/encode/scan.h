@@ -32,6 +32,9 @@ class Chunk {
 
   // Bit i is set where byte i is one of those asked for.
   [[nodiscard]] unsigned quotes() const { return mask(equal('"')); }
+  [[nodiscard]] unsigned beyond_ascii() const { return mask(bytes_); }
+  // NUL or beyond ASCII: as signed numbers, those below 1.
+  [[nodiscard]] unsigned no_plain_text() const { return mask(_mm_cmplt_epi8(bytes_, _mm_set1_epi8(1))); }
   [[nodiscard]] unsigned json_specials() const {
     // Flipping bit 1 swaps '"' (0x22) with ' ' (0x20) and keeps the controls below 0x20: one comparison finds both.
     const __m128i flipped = _mm_xor_si128(bytes_, _mm_set1_epi8(2));
@@ -79,6 +82,12 @@ class Chunk {
 
   [[nodiscard]] unsigned quotes() const {
     return mask([](unsigned char byte) { return byte == '"'; });
+  }
+  [[nodiscard]] unsigned beyond_ascii() const {
+    return mask([](unsigned char byte) { return byte >= 0x80; });
+  }
+  [[nodiscard]] unsigned no_plain_text() const {
+    return mask([](unsigned char byte) { return byte == 0 || byte >= 0x80; });
   }
   [[nodiscard]] unsigned json_specials() const {
     return mask([](unsigned char byte) { return byte < 0x20 || byte == '"' || byte == '\\'; });

@@ -105,6 +105,7 @@ void Connection::close() {
   inbox_.release();
   out_.release();
   draining_ = cancelling_ = skipping_ = batch_slow_ = false;
+  in_transaction_ = has_temporary_ = wakes_when_sent_ = false;
   may_be_hit_ = batch_ = 0;
   answer_ = {};
   prepared_.clear();
@@ -141,6 +142,7 @@ Connection::InFlight Connection::pop() {
 }
 
 Connection::Prepared& Connection::prepared(std::uint32_t statement) {
+  if (statement == unnamed_statement) return unnamed_;
   if (statement >= prepared_.size()) prepared_.resize(statement + 1);
   return prepared_[statement];
 }
@@ -236,6 +238,59 @@ void Connection::expect_answer(Query& query) {
   flush_soon();
 }
 
+bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
+  const bool named = pool_.options().prepared && statement.id != unnamed_statement;
+  const StatementName name(statement.id);
+  const std::string_view known = named ? name.view() : std::string_view{};
+  bool prepares = true;
+  if (named) {
+    Prepared& there = prepared(statement.id);
+    prepares = there.state != Prepared::State::yes || there.described.kind != Described::Kind::usable;
+    if (prepares && there.state != Prepared::State::no) write_close_statement(out_, known);
+    if (prepares) there = {Prepared::State::yes, {}};
+  }
+  if (prepares) {
+    write_parse(out_, known, statement.text, statement.parameter_types);
+    write_describe_statement(out_, known);
+  }
+  write_bind(out_, known, count, parameters);
+  write_execute(out_, 0);
+  return prepares;
+}
+
+bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {
+  Described described;
+  if (fields.empty() || statement.columns.empty()) {
+    const bool fits = fields.empty() && statement.columns.empty();
+    described.kind = fits ? Described::Kind::usable : Described::Kind::unusable;
+  } else if (const auto list = pool_.column_lists().find(statement, fields)) {
+    described = {Described::Kind::usable, *list};
+  } else {
+    pool_.column_lists().look_up(statement, fields);
+  }
+  prepared(statement.id) = {Prepared::State::yes, described};
+  return described.kind == Described::Kind::usable;
+}
+
+void Connection::step_failed(const Statement& statement) { prepared(statement.id) = {Prepared::State::stale, {}}; }
+
+std::span<const Column> Connection::step_columns(const Statement& statement) {
+  const Described& described = prepared(statement.id).described;
+  if (described.list != nullptr) return *described.list;
+  return statement.columns;
+}
+
+// Nobody waits for what a conversation has left open here.
+void Connection::clean_up() {
+  const auto run = [this](std::string_view sql) {
+    write_query(out_, sql);
+    push({.setting = true});
+  };
+  if (in_transaction_) run("ROLLBACK");
+  if (std::exchange(has_temporary_, false)) run("DISCARD TEMP");
+  flush_soon();
+}
+
 void Connection::release(Query&) {
   leased_ = nullptr;
   idle_since_ = pool_.reactor().now();
@@ -253,6 +308,7 @@ void Connection::release(Query&) {
       pool_.cancel(*this, life_, address_, key_);
     } else {
       inbox_.shrink();
+      if (in_transaction_ || has_temporary_) clean_up();
     }
   }
   pool_.serve_soon();
@@ -507,9 +563,14 @@ void Connection::handle_ready(const Message& message) {
     return;
   }
   skipping_ ? drop_skipped() : complete_foremost();
-  if (*status != 'I') break_off("a statement left a transaction open");
+  if (*status == 'I') {
+    in_transaction_ = false;
+  } else if (!in_transaction_) {
+    break_off("a statement left a transaction open");
+  }
   if (leased_ == nullptr) {
     inbox_.drop();
+    if ((in_transaction_ || has_temporary_) && flight_size_ == 0 && state_ == State::ready) clean_up();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     if (draining_) end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -699,7 +760,7 @@ Connection::Progress Connection::next_message(Message& message) {
   if (state_ != State::ready) return Progress::broken;
   for (;;) {
     inbox_.drop();
-    switch (inbox_.take(message_limit, message)) {
+    switch (inbox_.take(std::max(message_limit, pool_.options().max_row_bytes), message)) {
       case Framing::need_more:
         return Progress::need_more;
       case Framing::malformed:
@@ -750,6 +811,7 @@ void Connection::flush() {
   }
   if (out_.empty() && out_.capacity() > kept_capacity) out_.release();
   handle.writer = nullptr;
+  if (std::exchange(wakes_when_sent_, false) && leased_ != nullptr) leased_->readable();
 }
 
 void Connection::wake_runner() {

@@ -109,6 +109,23 @@ class Connection {
   void expect_answer(Query& query);
   [[nodiscard]] Progress next_message(Message& message);
 
+  // For a conversation that is a transaction. What is still open at its release is rolled back.
+  void begin_transaction() { in_transaction_ = true; }
+  // Likewise: temporary tables that it makes are dropped at the release.
+  void make_temporary() { has_temporary_ = true; }
+  // Wakes the conversation once all of out() has been sent.
+  [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
+  void wake_when_sent() { wakes_when_sent_ = true; }
+  // Bind and Execute, no Sync; before them, where the connection does not have the statement yet, Parse and Describe
+  // (true: what comes of it goes to step_described(), or step_failed()).
+  [[nodiscard]] bool write_step(const Statement& statement, std::uint16_t count, std::string_view parameters);
+  // No fields: it returns no rows. False: it has types that are being looked up, or columns where it had none.
+  [[nodiscard]] bool step_described(const Statement& statement, std::span<const FieldDescription> fields);
+  // Whether the connection has the statement is not known.
+  void step_failed(const Statement& statement);
+  // As it was described last.
+  [[nodiscard]] std::span<const Column> step_columns(const Statement& statement);
+
   [[nodiscard]] const Error& failure() const { return failure_; }
 
   // Sends what has gathered, at the end of the turn.
@@ -173,6 +190,7 @@ class Connection {
   void close();
 
   void write_statement(Query& query, std::uint32_t row_limit);
+  void clean_up();
   void set_role(Role role);
   void push(const InFlight& entry);
   void begin_foremost();
@@ -244,6 +262,10 @@ class Connection {
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
   std::size_t batch_ = 0;    // requests in out_ that the next Sync will be for
+  bool has_temporary_ = false;   // it has made temporary tables
+  bool wakes_when_sent_ = false;
+  Prepared unnamed_;
+  bool in_transaction_ = false;  // a transaction of a conversation may be open
   bool skipping_ = false;    // a request has failed, and the server skips what follows up to the Sync
   bool batch_slow_ = false;  // a batch's answers come together: all of its statements count as slow
   Answer answer_;

@@ -4,6 +4,8 @@
 
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
+#include "sql/postgres/staging.h"
+#include "sql/postgres/transaction.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -68,6 +70,22 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
   SLUICE_ASSERT(arguments.size() == statement.parameters.size());
   const auto use = pool_.prefers_exclusive(statement) ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
+}
+
+TransactionOptions Database::bounded(TransactionOptions options) {
+  if (options.deadline == never && pool_.options().statement_timeout_ms != 0) {
+    options.deadline = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms) +
+                       std::chrono::milliseconds(pool_.options().statement_timeout_ms);
+  }
+  return options;
+}
+
+std::unique_ptr<sql::Transaction> Database::begin(const TransactionOptions& options) {
+  return std::make_unique<Transaction>(pool_, bounded(options));
+}
+
+std::unique_ptr<sql::Staging> Database::stage(const SetPlan& plan, const TransactionOptions& options) {
+  return std::make_unique<Staging>(pool_, plan, options);
 }
 
 core::Task<Result<void>> Database::ping(Instant deadline) {

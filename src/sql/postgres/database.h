@@ -33,6 +33,12 @@ class Database final : public sql::Database {
   [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
+  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) override {
+    return prepare(text, id, declared);
+  }
+  [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const TransactionOptions& options) override;
+  [[nodiscard]] std::unique_ptr<sql::Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
   [[nodiscard]] std::vector<Reading> readings() override;
 
@@ -44,6 +50,9 @@ class Database final : public sql::Database {
 
   [[nodiscard]] core::Task<Result<void>> apply_declared(Query& conversation, const ParsedSql& parsed,
                                                         Statement& statement, Description& description);
+
+  // A transaction without a deadline of its own ends with the statement timeout.
+  [[nodiscard]] TransactionOptions bounded(TransactionOptions options);
 
   Pool pool_;
   TypeCatalog types_;

@@ -119,6 +119,9 @@ std::optional<ServerNotice> parse_notice(std::string_view payload) {
       case 'P':
         notice.position = parse_number(value);
         break;
+      case 'W':
+        notice.where = value;
+        break;
       case 'R':
         notice.routine = value;
         break;
@@ -309,6 +312,42 @@ void write_execute(Buffer& out, std::uint32_t row_limit) {
 }
 
 void write_sync(Buffer& out) { begin_message(out, 'S', 0); }
+
+void write_copy_data(Buffer& out, std::string_view lines) {
+  begin_message(out, 'd', lines.size());
+  out.append(lines);
+}
+
+void write_copy_done(Buffer& out) { begin_message(out, 'c', 0); }
+
+void write_copy_fail(Buffer& out, std::string_view why) {
+  begin_message(out, 'f', why.size() + 1);
+  append_string(out, why);
+}
+
+void append_copy_value(Buffer& out, std::string_view text) {
+  while (!text.empty()) {
+    const auto plain = std::min(text.find_first_of("\\\n\r\t"), text.size());
+    out.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) return;
+    out.push_back('\\');
+    switch (text.front()) {
+      case '\n':
+        out.push_back('n');
+        break;
+      case '\r':
+        out.push_back('r');
+        break;
+      case '\t':
+        out.push_back('t');
+        break;
+      default:
+        out.push_back('\\');
+    }
+    text.remove_prefix(1);
+  }
+}
 
 void write_terminate(Buffer& out) { begin_message(out, 'X', 0); }
 

@@ -89,6 +89,7 @@ struct ServerNotice {
   std::string_view detail;
   std::string_view hint;
   std::uint32_t position = 0;  // 1-based character in the statement's text; 0: unknown
+  std::string_view where;      // "COPY t, line 3, column c: ..."
   std::string_view routine;    // the server's function that raised it
 };
 [[nodiscard]] std::optional<ServerNotice> parse_notice(std::string_view payload);
@@ -160,6 +161,12 @@ char* put_parameter(char* at, std::optional<std::string_view> value);
 // Executes the unnamed portal; 0 rows: all of them.
 void write_execute(Buffer& out, std::uint32_t row_limit);
 void write_sync(Buffer& out);
+// COPY ... FROM STDIN: lines of its text format, any number of times, then one of the others.
+void write_copy_data(Buffer& out, std::string_view lines);
+void write_copy_done(Buffer& out);
+void write_copy_fail(Buffer& out, std::string_view why);
+// One value of such a line: what stands for something else there is escaped.
+void append_copy_value(Buffer& out, std::string_view text);
 void write_terminate(Buffer& out);
 // The only message on a connection of its own, but for the request for TLS.
 void write_cancel(Buffer& out, const BackendKey& key);

@@ -207,6 +207,13 @@ void Pool::opened() {
   serve_soon();
 }
 
+Duration Pool::jittered(Duration most) {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
+}
+
 void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) {
   last_failure_ = why;
   ++(was_ready ? counters_.lost : counters_.open_failures);
@@ -216,13 +223,8 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
   } else {
     // 50 ms, 100 ms, ... 5 s, less up to half of it, so that many cores and many machines don't come back as one.
     const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    const Duration delay =
-        most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
     ++failures_;
-    retry_at_ = reactor_.now() + delay;
+    retry_at_ = reactor_.now() + jittered(most);
     reactor_.timers().schedule(retry_timer_, retry_at_);
   }
   if (server_is_away() || (configuration && open_connections() == 0)) {

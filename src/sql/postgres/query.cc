@@ -139,9 +139,11 @@ Error Query::error_of(const ServerError& error) const {
     const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
     const bool by_timeout = timeout != 0ms && now - placed_at_ >= timeout - 5ms;
     if (by_timeout || now >= first_deadline_) result.failure = Failure::timed_out;
-  } else if (in_class("08") || in_class("53") || in_class("40") || state == "57P01" || state == "57P02" ||
+  } else if (in_class("08") || in_class("53") || state == "57P01" || state == "57P02" ||
              state == "57P03") {
     result.failure = Failure::unavailable;
+  } else if (in_class("40")) {
+    result.failure = Failure::conflict;
   }
   return result;
 }
@@ -269,6 +271,12 @@ void Query::connection_lost(const Error& why) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
   }
   wake();
+}
+
+void Query::set_deadline(Instant deadline) {
+  pool_.reactor().timers().cancel(timer_);
+  first_deadline_ = deadline;
+  timed_out_ = false;
 }
 
 // Takes what has arrived. True: a piece is ready, the query has failed, or it starts over (only `first`, while nothing

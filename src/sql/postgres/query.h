@@ -46,7 +46,7 @@ class Query final : public sql::Cursor {
   Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options,
         Use use);
   // A conversation.
-  explicit Query(Pool& pool, Instant deadline);
+  Query(Pool& pool, Instant deadline);
   Query(const Query&) = delete;
   ~Query() override;
 
@@ -73,6 +73,10 @@ class Query final : public sql::Cursor {
   // A conversation on a connection that advance() got.
   [[nodiscard]] Connection& connection() { return *connection_; }
   [[nodiscard]] core::Task<Result<Message>> message();
+  // For what is waited for from now on.
+  void set_deadline(Instant deadline);
+  // What the server's error means for whoever asked.
+  [[nodiscard]] Error error_of(const ServerError& error) const;
 
  private:
   friend class ColumnLists;
@@ -106,7 +110,6 @@ class Query final : public sql::Cursor {
   }
 
   void set_failure(Error error);
-  [[nodiscard]] Error error_of(const ServerError& error) const;
   [[nodiscard]] bool again(bool& used);
   [[nodiscard]] bool again_after_stale();
   void again_when_known();

@@ -26,13 +26,51 @@ Failure failure_of(int code) {
     case SQLITE_LOCKED:
     case SQLITE_NOMEM:
     case SQLITE_CANTOPEN:
+    case SQLITE_FULL:
       return Failure::unavailable;
     case SQLITE_INTERRUPT:
       return Failure::timed_out;
     case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
       return Failure::bad_argument;
     default:
-      return Failure::statement;
+      return code == SQLITE_CONSTRAINT_DATATYPE ? Failure::bad_argument : Failure::statement;
+  }
+}
+
+// What PostgreSQL calls it, so that answers depend on one list of codes.
+std::string_view sqlstate_of(int code) {
+  switch (code) {
+    case SQLITE_CONSTRAINT_UNIQUE:
+    case SQLITE_CONSTRAINT_PRIMARYKEY:
+    case SQLITE_CONSTRAINT_ROWID:
+      return "23505";
+    case SQLITE_CONSTRAINT_FOREIGNKEY:
+      return "23503";
+    case SQLITE_CONSTRAINT_NOTNULL:
+      return "23502";
+    case SQLITE_CONSTRAINT_CHECK:
+      return "23514";
+    case SQLITE_CONSTRAINT_TRIGGER:
+      return "P0001";
+    case SQLITE_CONSTRAINT_DATATYPE:
+      return "22000";
+    default:
+      break;
+  }
+  switch (code & 0xFF) {
+    case SQLITE_CONSTRAINT:
+      return "23000";
+    case SQLITE_MISMATCH:
+      return "22000";
+    case SQLITE_TOOBIG:
+      return "22001";
+    case SQLITE_FULL:
+      return "53100";
+    case SQLITE_READONLY:
+      return "25006";
+    default:
+      return {};
   }
 }
 
@@ -142,7 +180,11 @@ int Connection::authorize(void* self, int action, const char* first, const char*
 
 Error Connection::error(int code) const {
   const char* message = database_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database_);
-  return make_error(failure_of(code), message);
+  Error result = make_error(failure_of(code), message);
+  // Who has only the basic code can ask the connection for the other.
+  const int extended = database_ != nullptr && code == (code & 0xFF) ? sqlite3_extended_errcode(database_) : code;
+  result.sqlstate = sqlstate_of((extended & 0xFF) == (code & 0xFF) ? extended : code);
+  return result;
 }
 
 Result<void> Connection::run(const char* sql) {

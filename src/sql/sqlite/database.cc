@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/assert.h"
+#include "sql/sqlite/staging.h"
 
 namespace sluice::sql {
 namespace {
@@ -77,6 +78,7 @@ SqliteDatabase::SqliteDatabase(const SqliteOptions& options, std::unique_ptr<sql
       connection_(std::move(connection)),
       reactor_(reactor),
       mailbox_(mailbox),
+      threads_(threads),
       writer_(writer),
       scans_(std::make_shared<sqlite::ScanPool>(options, reactor, mailbox, threads)) {
   sqlite3_progress_handler(
@@ -215,17 +217,72 @@ core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
   co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
 }
 
-core::Task<Result<Written>> SqliteDatabase::execute(const Statement& statement, std::span<const Argument> arguments,
-                                                    const QueryOptions& options) {
-  SLUICE_ASSERT(writer_ != nullptr);
-  return await_written(writer_->execute(reactor_, mailbox_, statement, arguments, options));
+core::Task<Result<Statement>> SqliteDatabase::prepare_writing(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) {
+  if (writer_ == nullptr) co_return refuse(Failure::statement, "the database cannot be written to");
+  co_return writer_->describe(text, id, declared);
 }
 
-core::Task<Result<Written>> SqliteDatabase::await_written(core::Task<Result<Written>> written) {
-  auto result = co_await std::move(written);
-  // A transaction that began earlier in this turn may not see what has been written.
-  end_transaction();
-  co_return result;
+class SqliteDatabase::Writing final : public Transaction {
+ public:
+  Writing(SqliteDatabase& database, std::unique_ptr<Transaction> inner)
+      : database_(database), inner_(std::move(inner)) {}
+
+  core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments) override {
+    return inner_->execute(statement, arguments);
+  }
+  core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
+                                     std::size_t most_rows) override {
+    return end(inner_->finish(statement, arguments, most_rows));
+  }
+  core::Task<Result<void>> commit() override { return end(inner_->commit()); }
+
+ private:
+  template <class T>
+  core::Task<Result<T>> end(core::Task<Result<T>> ending) {
+    auto result = co_await std::move(ending);
+    // A transaction of look-ups that began earlier in this turn may not see what has been written.
+    database_.end_transaction();
+    co_return result;
+  }
+
+  SqliteDatabase& database_;
+  std::unique_ptr<Transaction> inner_;
+};
+
+// As Writing, for the writes of a set.
+class SqliteDatabase::StagingHere final : public Staging {
+ public:
+  StagingHere(SqliteDatabase& database, const SetPlan& plan)
+      : database_(database),
+        inner_(database.options_, plan, database.reactor_, database.mailbox_, database.threads_, *database.writer_) {}
+
+  core::Task<Result<void>> add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) override {
+    return inner_.add(values, lines);
+  }
+  core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments, const ApplyOptions& options) override {
+    auto outcome = co_await inner_.apply(arguments, options);
+    database_.end_transaction();
+    co_return outcome;
+  }
+
+ private:
+  SqliteDatabase& database_;
+  SqliteStaging inner_;
+};
+
+std::unique_ptr<Staging> SqliteDatabase::stage(const SetPlan& plan, const TransactionOptions&) {
+  SLUICE_ASSERT(writer_ != nullptr);
+  return std::make_unique<StagingHere>(*this, plan);
+}
+
+std::unique_ptr<Transaction> SqliteDatabase::begin(const TransactionOptions& options) {
+  SLUICE_ASSERT(writer_ != nullptr);
+  TransactionOptions bounded = options;
+  if (options_.statement_timeout_ms != 0 && bounded.deadline == never) {
+    bounded.deadline = reactor_.now() + std::chrono::milliseconds(options_.statement_timeout_ms);
+  }
+  return std::make_unique<Writing>(*this, writer_->begin(reactor_, mailbox_, bounded));
 }
 
 }  // namespace sluice::sql

@@ -44,17 +44,20 @@ class SqliteDatabase final : public Database {
   [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
+  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+                                                              std::span<const Parameter> declared) override;
+  // What this core reads after an end has seen what was written.
+  [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options) override;
+  [[nodiscard]] std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
   [[nodiscard]] std::vector<Reading> readings() override;
-
-  // A statement of the writer's (SqliteWriter::describe). What this core reads afterwards has seen it.
-  [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments,
-                                                    const QueryOptions& options);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
   class LookUpCursor;
+  class Writing;
+  class StagingHere;
   enum class Outcome : std::uint8_t { complete, too_large };
   struct TurnEnd : core::TurnHook {
     explicit TurnEnd(SqliteDatabase& database) : TurnHook(run), database(database) {}
@@ -71,12 +74,12 @@ class SqliteDatabase final : public Database {
   void end_transaction() noexcept;
   [[nodiscard]] std::unique_ptr<sqlite::RowBlock> take_block();
   void give_back(std::unique_ptr<sqlite::RowBlock> block);
-  core::Task<Result<Written>> await_written(core::Task<Result<Written>> written);
 
   const SqliteOptions options_;
   std::unique_ptr<sqlite::Connection> connection_;
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
+  core::BlockingPool& threads_;
   SqliteWriter* writer_;
   std::shared_ptr<sqlite::ScanPool> scans_;
   sqlite3_stmt* begin_ = nullptr;

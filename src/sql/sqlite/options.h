@@ -20,6 +20,7 @@ struct SqliteOptions {
   bool foreign_keys = true;                 // the writer enforces foreign keys
   std::uint32_t write_queue = 1'024;        // requests that wait for the writer; more are refused
   std::uint32_t write_batch = 256;          // requests that one commit takes at most
+  std::uint32_t hold_ms = 5'000;            // how long the writer waits for a transaction's next statement
   std::uint32_t write_result_kib = 16'384;  // rows that one RETURNING may give
 };
 

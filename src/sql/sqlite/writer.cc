@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <coroutine>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -24,6 +25,8 @@ std::unexpected<Error> refuse(Failure failure, const char* message) {
 
 // Owned twice: by the awaiter, and by the writer until it is delivered. The last one frees it, ordinary memory.
 struct SqliteWriter::Request : core::Letter {
+  enum class Does : std::uint8_t { one_write, step, last_step, commit, work };
+
   Request(core::Mailbox& mailbox, const Statement& statement, std::span<const Argument> given)
       : Letter(delivered),
         home(mailbox),
@@ -31,6 +34,9 @@ struct SqliteWriter::Request : core::Letter {
         text(statement.text),
         columns(statement.columns.size()),
         arguments(given) {}
+  // The commit of a session.
+  explicit Request(core::Mailbox& mailbox)
+      : Letter(delivered), home(mailbox), id(0), columns(0), arguments(std::span<const Argument>{}), does(Does::commit) {}
 
   static void delivered(Letter& letter) noexcept {
     auto& request = static_cast<Request&>(letter);
@@ -42,11 +48,24 @@ struct SqliteWriter::Request : core::Letter {
     if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
+  Request(core::Mailbox& mailbox, Work given)
+      : Letter(delivered),
+        home(mailbox),
+        id(0),
+        columns(0),
+        arguments(std::span<const Argument>{}),
+        does(Does::work),
+        work(std::move(given)) {}
+
   core::Mailbox& home;
   const std::uint32_t id;
   const std::string text;
   const std::size_t columns;
   const sqlite::OwnedArguments arguments;
+  std::size_t most_rows = SIZE_MAX;
+  Does does = Does::one_write;
+  Work work;
+  std::shared_ptr<Session> session;       // of a step
   std::atomic<bool> expired{false};       // set by the core at the deadline
   std::optional<Result<Written>> result;  // the writer's until it is delivered
 
@@ -81,6 +100,20 @@ struct SqliteWriter::Queue {
   bool ended = false;
 };
 
+// What the steps of one transaction share with the writer's thread, once the first of them has been queued.
+struct SqliteWriter::Session {
+  enum class State : std::uint8_t {
+    queued,     // the writer has not come to its first step
+    open,       // the writer waits for the next step, or is at one
+    abandoned,  // nobody will send another
+    over,       // committed, or rolled back
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  State state = State::queued;
+  Request* step = nullptr;  // the next one; the writer's
+};
+
 class SqliteWriter::Awaiter {
  public:
   Awaiter(SqliteWriter& writer, core::Reactor& reactor, Request* request, Instant deadline)
@@ -109,6 +142,16 @@ class SqliteWriter::Awaiter {
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> caller) {
     request_->caller = caller;
+    if (Session* const session = request_->session.get(); session != nullptr) {
+      const std::lock_guard lock(session->mutex);
+      if (session->state == Session::State::over) return false;
+      if (session->state == Session::State::open) {
+        posted_ = true;
+        session->step = request_;
+        session->changed.notify_one();
+        return true;
+      }
+    }
     {
       const std::lock_guard lock(queue_->mutex);
       SLUICE_ASSERT(!queue_->ended);
@@ -120,6 +163,9 @@ class SqliteWriter::Awaiter {
     return true;
   }
   Result<Written> await_resume() {
+    if (!posted_ && request_->session && request_->session->state == Session::State::over) {
+      return refuse(Failure::timed_out, "the transaction has held up other writes for too long");
+    }
     if (!posted_) return refuse(Failure::unavailable, "too many writes are waiting");
     return std::move(*request_->result);
   }
@@ -199,14 +245,77 @@ core::Task<Result<Written>> SqliteWriter::execute(core::Reactor& reactor, core::
               options.deadline);
 }
 
+class SqliteWriter::Conversation final : public Transaction {
+ public:
+  Conversation(SqliteWriter& writer, core::Reactor& reactor, core::Mailbox& mailbox, Instant deadline)
+      : writer_(writer), reactor_(reactor), mailbox_(mailbox), deadline_(deadline) {}
+  ~Conversation() override {
+    if (!session_) return;
+    const std::lock_guard lock(session_->mutex);
+    if (session_->state != Session::State::over) session_->state = Session::State::abandoned;
+    session_->changed.notify_one();
+  }
+
+  core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments) override {
+    if (!session_) session_ = std::make_shared<Session>();
+    return send(statement, arguments, Request::Does::step, SIZE_MAX);
+  }
+  core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
+                                     std::size_t most_rows) override {
+    return send(statement, arguments, session_ ? Request::Does::last_step : Request::Does::one_write, most_rows);
+  }
+  core::Task<Result<void>> commit() override {
+    if (!session_) co_return Result<void>{};
+    auto request = std::make_unique<Request>(mailbox_);
+    request->session = session_;
+    auto done = co_await wait(writer_, reactor_, std::move(request), {}, deadline_);
+    if (!done) co_return std::unexpected(std::move(done.error()));
+    co_return Result<void>{};
+  }
+
+ private:
+  core::Task<Result<Written>> send(const Statement& statement, std::span<const Argument> arguments,
+                                   Request::Does does, std::size_t most_rows) {
+    SLUICE_ASSERT(arguments.size() == statement.parameters.size());
+    auto request = std::make_unique<Request>(mailbox_, statement, arguments);
+    request->most_rows = most_rows;
+    request->does = does;
+    request->session = session_;
+    return wait(writer_, reactor_, std::move(request), statement.columns, deadline_);
+  }
+
+  SqliteWriter& writer_;
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  const Instant deadline_;
+  std::shared_ptr<Session> session_;  // null before the first step
+};
+
+std::unique_ptr<Transaction> SqliteWriter::begin(core::Reactor& reactor, core::Mailbox& mailbox,
+                                                 const TransactionOptions& options) {
+  return std::make_unique<Conversation>(*this, reactor, mailbox, options.deadline);
+}
+
 core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::Reactor& reactor,
                                                std::unique_ptr<Request> request, std::span<const Column> columns,
                                                Instant deadline) {
   if (deadline <= reactor.now()) co_return refuse(Failure::timed_out, "the deadline has passed before the write began");
   Awaiter awaiter(writer, reactor, request.release(), deadline);
   auto written = co_await awaiter;
-  if (written) written->columns = columns;
+  if (written) written->rows.columns = columns;
   co_return written;
+}
+
+bool SqliteWriter::works_alone(const Request& request) const { return request.session || request.work; }
+
+core::Task<Result<void>> SqliteWriter::run(core::Reactor& reactor, core::Mailbox& mailbox, Work work) {
+  auto done = co_await wait(*this, reactor, std::make_unique<Request>(mailbox, std::move(work)), {}, never);
+  if (!done) co_return std::unexpected(std::move(done.error()));
+  co_return Result<void>{};
+}
+
+void SqliteWriter::deliver(Request& request) {
+  if (!request.home.post(request)) request.release();
 }
 
 void SqliteWriter::serve() {
@@ -217,16 +326,83 @@ void SqliteWriter::serve() {
     if (queue_->oldest == nullptr) return;
     batch.clear();
     while (queue_->oldest != nullptr && batch.size() < options_.write_batch) {
+      const bool alone = works_alone(*queue_->oldest);
+      if (alone && !batch.empty()) break;
       batch.push_back(queue_->oldest);
       queue_->unlink(*queue_->oldest);
+      if (alone) break;
     }
     lock.unlock();
-    write(batch);
-    for (Request* request : batch) {
-      if (!request->home.post(*request)) request->release();
+    if (batch.front()->session) {
+      converse(*batch.front());
+    } else if (batch.front()->work) {
+      Request& request = *batch.front();
+      auto done = request.work();
+      request.result = done ? Result<Written>(Written{}) : std::unexpected(std::move(done.error()));
+      deliver(request);
+    } else {
+      write(batch);
+      for (Request* request : batch) deliver(*request);
     }
     lock.lock();
   }
+}
+
+// One transaction from its first step to its end. Each step is delivered when it is done, the last after the commit.
+void SqliteWriter::converse(Request& first) {
+  const std::shared_ptr<Session> session = first.session;
+  Request* step = &first;
+  auto begun = connection_->run("BEGIN IMMEDIATE");
+  if (!begun) step->result = std::unexpected(std::move(begun.error()));
+  for (bool goes_on = begun && take_step(*step);; goes_on = take_step(*step)) {
+    std::unique_lock lock(session->mutex);
+    if (goes_on && session->state != Session::State::abandoned) {
+      session->state = Session::State::open;
+    } else if (session->state != Session::State::abandoned) {
+      session->state = Session::State::over;
+    }
+    const bool waits = session->state == Session::State::open;
+    lock.unlock();
+    deliver(*step);
+    if (!waits) break;
+    lock.lock();
+    const auto hold = std::chrono::milliseconds(options_.hold_ms);
+    session->changed.wait_for(lock, hold,
+                              [&] { return session->step != nullptr || session->state != Session::State::open; });
+    step = std::exchange(session->step, nullptr);
+    if (step == nullptr) {
+      session->state = Session::State::over;
+      break;
+    }
+  }
+  if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
+  const std::lock_guard lock(session->mutex);
+  session->state = Session::State::over;
+  // One that came together with the end of the wait.
+  if (Request* const late = std::exchange(session->step, nullptr); late != nullptr) {
+    late->result = refuse(Failure::timed_out, "the transaction has held up other writes for too long");
+    deliver(*late);
+  }
+}
+
+// False: the transaction has ended, well or not.
+bool SqliteWriter::take_step(Request& request) {
+  if (request.does == Request::Does::commit) {
+    request.result = Written{};
+  } else {
+    current_ = &request;
+    request.result = perform_statement(request);
+    current_ = nullptr;
+  }
+  if (!*request.result || request.does == Request::Does::step) {
+    return request.result->has_value() && sqlite3_get_autocommit(connection_->get()) == 0;
+  }
+  if (auto committed = connection_->run("COMMIT"); !committed) {
+    request.result = std::unexpected(std::move(committed.error()));
+  } else {
+    commits_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return false;
 }
 
 // Every request of the batch has its result afterwards.
@@ -299,7 +475,6 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
 
   Written written;
   const std::int64_t changed_before = sqlite3_total_changes64(database);
-  sqlite3_set_last_insert_rowid(database, 0);
   std::shared_ptr<sqlite::RowBlock> rows;
   int code = sqlite3_step(handle);
   connection_->refresh(**prepared);
@@ -311,18 +486,23 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
     sqlite::append_row(*rows, handle, (*prepared)->columns);
     if (rows->bytes() + rows->fields().size() * sizeof(Field) > std::size_t{options_.write_result_kib} * 1024) {
       good = refuse(Failure::statement, "the statement returns more than write_result_kib");
+    } else if (rows->rows() > request.most_rows) {
+      good = refuse(Failure::statement, "the statement returns more than one row");
     } else {
       code = sqlite3_step(handle);
     }
   }
   if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code));
   // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
-  if (sqlite3_total_changes64(database) != changed_before) written.changes = sqlite3_changes64(database);
-  written.last_id = sqlite3_last_insert_rowid(database);
+  if (sqlite3_total_changes64(database) != changed_before) {
+    written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
+  }
   sqlite3_reset(handle);
   sqlite3_clear_bindings(handle);
   if (!good) return std::unexpected(std::move(good.error()));
-  written.rows = std::move(rows);
+  if (rows) written.rows = rows->view({}, true);
+  written.rows.last = true;
+  written.owner = std::move(rows);
   return written;
 }
 

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,22 +19,15 @@
 #include "sql/sqlite/connection.h"
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/row_block.h"
+#include "sql/transaction.h"
 
 namespace sluice::sql {
-
-// What a write has done. Its rows (of RETURNING) and their bytes are its own.
-struct Written {
-  std::int64_t changes = 0;  // rows inserted, updated or deleted by the statement itself
-  std::int64_t last_id = 0;  // rowid of the last row that it inserted; 0: none
-  std::shared_ptr<const sqlite::RowBlock> rows;
-  std::span<const Column> columns;  // the statement's
-
-  [[nodiscard]] Block block() const { return rows ? rows->view(columns, true) : Block{columns, {}, 0, true}; }
-};
 
 // The one writer of a SQLite file, shared by all cores. SQLite takes one writing transaction at a time and pays for
 // each with a sync of the disk; so what has gathered while the last one was written goes into the next as a whole, each
 // request in a savepoint of its own: one that fails is undone alone. Nobody hears of a success before its commit.
+// A transaction of several statements has the writer for itself until it ends, and at most hold_ms for each of its
+// pauses.
 class SqliteWriter {
  public:
   [[nodiscard]] static Result<std::unique_ptr<SqliteWriter>> open(const SqliteOptions& options);
@@ -51,13 +45,25 @@ class SqliteWriter {
                                                     const Statement& statement, std::span<const Argument> arguments,
                                                     const QueryOptions& options);
 
+  // From any core, likewise: statements that are decided on one after the other. Nothing is sent before the first.
+  [[nodiscard]] std::unique_ptr<Transaction> begin(core::Reactor& reactor, core::Mailbox& mailbox,
+                                                   const TransactionOptions& options);
+
+  // From any core, likewise: work that writes by a connection of its own, while the writer keeps out of the way. It
+  // runs on the writer's thread; what it refers to must last even if the task is destroyed meanwhile.
+  using Work = std::function<Result<void>()>;
+  [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
+
   [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t queued() const;
 
  private:
   struct Request;
   struct Queue;
+  struct Session;
   class Awaiter;
+  class Conversation;
+  [[nodiscard]] bool works_alone(const Request& request) const;
   enum class Ended : std::uint8_t { done, failed, rolled_back };
 
   SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection);
@@ -65,11 +71,14 @@ class SqliteWriter {
   static core::Task<Result<Written>> wait(SqliteWriter& writer, core::Reactor& reactor,
                                           std::unique_ptr<Request> request, std::span<const Column> columns,
                                           Instant deadline);
+  static void deliver(Request& request);
 
   // The writer's thread.
   void serve();
   void write(std::span<Request* const> batch);
   void write_alone(std::span<Request* const> batch);
+  void converse(Request& first);
+  [[nodiscard]] bool take_step(Request& request);
   Ended perform(Request& request);
   Result<Written> perform_statement(Request& request);
   static void fail_all(std::span<Request* const> batch, const Error& error);

@@ -98,13 +98,11 @@ TEST_F(SqliteWriterTest, Writes) {
   auto written = execute(insert, texts({"a"}));
   ASSERT_TRUE(written) << written.error().message;
   EXPECT_EQ(written->changes, 1);
-  EXPECT_EQ(written->last_id, 1);
-  EXPECT_EQ(written->block().rows, 0u);
-  EXPECT_EQ(execute(insert, texts({"b"}))->last_id, 2);
+  EXPECT_EQ(written->rows.rows, 0u);
+  EXPECT_EQ(execute(insert, texts({"b"}))->changes, 1);
   const auto update = describe("UPDATE t SET name = name || '!' WHERE id >= :id");
   written = execute(update, texts({"1"}));
   EXPECT_EQ(written->changes, 2);
-  EXPECT_EQ(written->last_id, 0);
   EXPECT_EQ(execute(update, texts({"9"}))->changes, 0);
   EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "a!,b!");
   EXPECT_EQ(execute(describe("DELETE FROM t"), {})->changes, 2);
@@ -118,8 +116,8 @@ TEST_F(SqliteWriterTest, ReturnsRows) {
   const auto written = execute(insert, texts({"x", "y"}));
   ASSERT_TRUE(written);
   Rows rows;
-  add_rows(rows, written->block());
-  EXPECT_TRUE(written->block().last);
+  add_rows(rows, written->rows);
+  EXPECT_TRUE(written->rows.last);
   EXPECT_EQ(rows, (Rows{{"1", "'x'", "1.0"}, {"2", "'y'", "1.0"}}));
   EXPECT_EQ(written->changes, 2);
 }
@@ -215,7 +213,7 @@ TEST_F(SqliteWriterTest, OthersSurviveARollback) {
   loop.until([&] { return outcome.done == 6; });
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(outcome.results[i]->has_value(), i != 2 && i != 4) << i;
   EXPECT_EQ(value("SELECT group_concat(name) FROM (SELECT name FROM t ORDER BY name)"), "a,b,c,d");
-  EXPECT_EQ(outcome.results[5]->value().last_id, 4);
+  EXPECT_EQ(outcome.results[5]->value().changes, 1);
 }
 
 // A deferred constraint fails at the commit: the request that broke it must not take the others along.
@@ -373,7 +371,8 @@ TEST_F(SqliteWriterTest, ACoreReadsItsOwnWrites) {
   const auto write_then_read = [](SqliteDatabase& to, const Statement& statement, auto& read,
                                   bool& ended) -> core::Task<void> {
     const auto arguments = texts({"a"});
-    EXPECT_TRUE(co_await to.execute(statement, arguments, {}));
+    const auto transaction = to.begin({});
+    EXPECT_TRUE(co_await transaction->finish(statement, arguments, SIZE_MAX));
     EXPECT_EQ(read(), 1u);
     ended = true;
   };
@@ -385,6 +384,97 @@ TEST_F(SqliteWriterTest, ACoreReadsItsOwnWrites) {
   EXPECT_EQ(by_id(), 1u);
   loop.mailbox.deliver();
   loop.until([&] { return done; });
+}
+
+class SqliteTransactionTest : public SqliteWriterTest {
+ public:
+  void SetUp() override {
+    SqliteWriterTest::SetUp();
+    insert = describe("INSERT INTO t(name) VALUES(:name) RETURNING id");
+    count = describe("SELECT count(*) FROM t");
+  }
+  std::unique_ptr<Transaction> begin(Instant deadline = never) {
+    if (!writer) open();
+    return writer->begin(*loop.reactor, loop.mailbox, {.deadline = deadline, .settings = {}});
+  }
+
+  Statement insert;
+  Statement count;
+};
+
+TEST_F(SqliteTransactionTest, CommitsAllAtOnce) {
+  auto transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"a"}))));
+  EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
+  const auto counted = loop.run(transaction->execute(count, {}));
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->rows.row(0)[0].view(), "1");
+  ASSERT_TRUE(loop.run(transaction->finish(insert, texts({"b"}), SIZE_MAX)));
+  EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "a,b");
+  EXPECT_EQ(writer->commits(), 1u);
+
+  transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"c"}))));
+  ASSERT_TRUE(loop.run(transaction->commit()));
+  EXPECT_EQ(value("SELECT count(*) FROM t"), "3");
+  EXPECT_TRUE(loop.run(begin()->commit()));  // of nothing
+}
+
+TEST_F(SqliteTransactionTest, IsRolledBackWhereItIsLeft) {
+  {
+    auto transaction = begin();
+    ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"a"}))));
+  }
+  EXPECT_EQ(execute(insert, texts({"b"}))->changes, 1u);
+  EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "b");
+}
+
+TEST_F(SqliteTransactionTest, AnErrorEndsIt) {
+  const auto wrong = describe("INSERT INTO t(id, name) VALUES(1, 'x')");
+  auto transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"a"}))));
+  const auto failed = loop.run(transaction->execute(wrong, {}));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().sqlstate, "23505");
+  const auto later = loop.run(transaction->finish(insert, texts({"b"}), SIZE_MAX));
+  EXPECT_FALSE(later);
+  EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
+}
+
+TEST_F(SqliteTransactionTest, MoreRowsThanTheCallerTakesAreNotCommitted) {
+  const auto two = describe("INSERT INTO t(name) VALUES('a'), ('b') RETURNING id");
+  auto failed = loop.run(begin()->finish(two, {}, 1));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().failure, Failure::statement);
+  EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
+  EXPECT_TRUE(loop.run(begin()->finish(two, {}, 2)));
+}
+
+// The others' writes wait for it, but not for ever.
+TEST_F(SqliteTransactionTest, MayNotHoldTheWriterForLong) {
+  writer.reset();
+  file.options.hold_ms = 30;
+  auto transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"a"}))));
+  EXPECT_TRUE(execute(insert, texts({"b"})));
+  const auto late = loop.run(transaction->execute(insert, texts({"c"})));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().failure, Failure::timed_out);
+  EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "b");
+}
+
+TEST_F(SqliteTransactionTest, OthersWaitForItsEnd) {
+  auto transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"a"}))));
+  Outcome outcome;
+  outcome.results.resize(1);
+  core::TaskGroup group;
+  group.spawn(write(*writer, loop, insert, texts({"b"}), outcome, 0));
+  for (int i = 0; i < 3; ++i) loop.reactor->turn(loop.reactor->now() + std::chrono::milliseconds(5));
+  EXPECT_EQ(outcome.done, 0u);
+  ASSERT_TRUE(loop.run(transaction->commit()));
+  loop.until([&] { return outcome.done == 1; });
+  EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "a,b");
 }
 
 }  // namespace

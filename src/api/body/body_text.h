@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/buffer.h"
+
+namespace sluice::api {
+
+// What has come of a body and is not used up yet, and where its lines are. Loops that look for something may read
+// `padding` bytes past the end; the first of them is 0, so those that stop at it need not look for the end.
+class BodyText {
+ public:
+  static constexpr std::size_t padding = 64;
+
+  BodyText() { feed({}); }
+
+  void feed(std::string_view bytes) {
+    advance_mark(begin());
+    buffer_.consume(used_);
+    used_ = mark_ = 0;
+    char* const to = buffer_.reserve(bytes.size() + padding);
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    std::memset(to + bytes.size(), 0, padding);
+    buffer_.commit(bytes.size());
+  }
+
+  [[nodiscard]] char* begin() { return buffer_.data() + used_; }
+  [[nodiscard]] char* end() { return buffer_.data() + buffer_.size(); }
+  // What is used up stays until the next feed().
+  void use_to(const char* at) { used_ = static_cast<std::size_t>(at - buffer_.data()); }
+
+  // Of a place that is not before the one that was asked for last.
+  [[nodiscard]] std::uint64_t line_of(const char* at) {
+    advance_mark(at);
+    return line_;
+  }
+
+ private:
+  void advance_mark(const char* to) {
+    const char* const mark = buffer_.data() + mark_;
+    if (to <= mark) return;
+    line_ += static_cast<std::uint64_t>(std::count(mark, to, '\n'));
+    mark_ = static_cast<std::size_t>(to - buffer_.data());
+  }
+
+  Buffer buffer_;
+  std::size_t used_ = 0;
+  std::size_t mark_ = 0;  // the line of this offset is line_
+  std::uint64_t line_ = 1;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "api/body/body_text.h"
+#include "api/body/field_tree.h"
+#include "api/body/row_reader.h"
+
+namespace sluice::api {
+
+// What the readers of all formats have in common.
+class Reader : public RowReader {
+ public:
+  void feed(std::string_view bytes) final { text_.feed(bytes); }
+  void finish() final { finished_ = true; }
+  [[nodiscard]] Next next() final {
+    if (last_ == Next::end || last_ == Next::broken) return last_;
+    return last_ = step();
+  }
+  [[nodiscard]] std::span<const Value> row() const final { return fields_.values(); }
+  [[nodiscard]] const RowFault& fault() const final { return fault_; }
+  [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
+    return {.line = text_.line_of(row_begin_),
+            .row = row_ - 1,
+            .pointer = pointer_to(shape_.names[name]),
+            .reason = std::move(reason)};
+  }
+
+ protected:
+  Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
+
+  [[nodiscard]] virtual Next step() = 0;
+  // A field of the row that was read last, as faults name it.
+  [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
+
+  [[nodiscard]] bool finished() const { return finished_; }
+
+  // One that begins here.
+  Next good_row(const char* begin) {
+    row_begin_ = begin;
+    fields_.complete();
+    ++row_;
+    return Next::row;
+  }
+  Next bad_row(const char* at, std::string_view reason, std::string_view pointer = {}) {
+    set_fault(at, reason, pointer);
+    ++row_;
+    return Next::bad_row;
+  }
+  Next too_long(const char* at) {
+    return bad_row(at, "the row is longer than " + std::to_string(limits_.row_bytes) + " bytes");
+  }
+  Next broken(const char* at, std::string_view reason, std::string_view pointer = {}) {
+    set_fault(at, reason, pointer);
+    return Next::broken;
+  }
+
+  // Passes a byte order mark; false: more must come before that can be known.
+  [[nodiscard]] bool skip_mark() {
+    constexpr std::string_view mark = "\xef\xbb\xbf";
+    const std::string_view text(text_.begin(), static_cast<std::size_t>(text_.end() - text_.begin()));
+    if (text.starts_with(mark)) {
+      text_.use_to(text_.begin() + mark.size());
+      return true;
+    }
+    return finished_ || !mark.starts_with(text);
+  }
+
+  BodyText text_;
+  FieldTree fields_;
+  RowLimits limits_;
+  RowFault fault_;
+  std::uint64_t row_ = 0;  // good and bad ones so far
+
+ private:
+  void set_fault(const char* at, std::string_view reason, std::string_view pointer) {
+    fault_.line = text_.line_of(at);
+    fault_.row = row_;
+    fault_.pointer = pointer;
+    fault_.reason = reason;
+  }
+
+  const Shape& shape_;
+  const char* row_begin_ = nullptr;
+  bool finished_ = false;
+  Next last_ = Next::need_more;
+};
+
+// Valid UTF-8 without NUL: what any database takes as text.
+[[nodiscard]] bool is_text(std::string_view bytes);
+
+}  // namespace sluice::api

@@ -1,0 +1,28 @@
+#include "api/body/row_reader.h"
+
+#include <utility>
+
+#include "api/body/csj_reader.h"
+#include "api/body/csv_reader.h"
+#include "api/body/form_reader.h"
+#include "api/body/json_reader.h"
+
+namespace sluice::api {
+
+std::unique_ptr<RowReader> RowReader::make(BodyFormat format, const Shape& shape, const RowLimits& limits) {
+  switch (format) {
+    case BodyFormat::json:
+      return std::make_unique<JsonReader>(shape, limits);
+    case BodyFormat::ndjson:
+      return std::make_unique<NdjsonReader>(shape, limits);
+    case BodyFormat::csv:
+      return std::make_unique<CsvReader>(shape, limits);
+    case BodyFormat::csj:
+      return std::make_unique<CsjReader>(shape, limits);
+    case BodyFormat::form:
+      return std::make_unique<FormReader>(shape, limits);
+  }
+  std::unreachable();
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,80 @@
+#include "api/failures.h"
+
+#include <array>
+
+namespace sluice::api {
+namespace {
+
+struct Known {
+  std::string_view sqlstate;  // five characters, or the two of a class
+  int status;
+  std::string_view detail;
+};
+
+// The first that fits. What a row's own values break is the client's to mend, and not worth a line in the log.
+constexpr std::array refusals{
+    Known{"23505", 409, "There is a row with the same key already."},
+    Known{"23503", 409, "It refers to something that is not there, or is still referred to."},
+    Known{"23P01", 409, "It collides with another row."},
+    Known{"23502", 422, "A value that must be there is missing."},
+    Known{"23514", 422, "A value is outside of what is allowed."},
+    Known{"23", 409, "It breaks a rule of the data."},
+    Known{"22", 422, "A value does not fit its type."},
+    Known{"P0001", 422, "The database refuses it."},
+    Known{"42501", 403, "This is not permitted."},
+    Known{"55P03", 409, "Somebody else is changing the same; try again."},
+};
+
+const Known* find(std::string_view sqlstate) {
+  for (const Known& known : refusals) {
+    if (sqlstate.starts_with(known.sqlstate)) return &known;
+  }
+  return nullptr;
+}
+
+http::Response try_again(int status, std::string_view detail) {
+  http::Response response = http::problem(status, detail);
+  response.fields.add("Retry-After", "1");
+  return response;
+}
+
+}  // namespace
+
+void Failures::log(const sql::Error& error) const {
+  log_error("endpoint " + std::string(path_) + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") +
+            error.message);
+}
+
+http::Response Failures::answer(const sql::Error& error, Failed failed) const {
+  switch (error.failure) {
+    case sql::Failure::unavailable:
+    case sql::Failure::lost:
+      if (trouble_ != nullptr) {
+        trouble_->met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
+      } else {
+        log(error);
+      }
+      return try_again(503, "The database cannot be reached now.");
+    case sql::Failure::timed_out:
+      log(error);
+      return http::problem(504, "The statement took too long.");
+    case sql::Failure::conflict:
+      log(error);
+      if (failed == Failed::writing) return try_again(409, "Somebody else is changing the same; try again.");
+      return try_again(503, "The database cannot answer now.");
+    case sql::Failure::bad_argument:
+      if (failed == Failed::reading) return http::problem(400, "A parameter's value does not fit its type.");
+      if (failed == Failed::writing) return http::problem(422, "A value does not fit its type.");
+      break;
+    case sql::Failure::statement:
+      if (const Known* known = find(error.sqlstate); known != nullptr && failed == Failed::writing) {
+        return http::problem(known->status, known->detail);
+      }
+      if (error.sqlstate == "42501") return http::problem(403, "This is not permitted.");
+      break;
+  }
+  log(error);
+  return http::problem(500);
+}
+
+}  // namespace sluice::api

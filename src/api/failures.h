@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "http/message.h"
+#include "sql/database.h"
+
+namespace sluice::api {
+
+// What failed, as far as it matters to whose fault it is.
+enum class Failed : std::uint8_t {
+  reading,        // with values that the client has sent
+  reading_alone,  // without: bad data cannot be its fault
+  writing,
+};
+
+// What the answers of one endpoint say when its database refuses: a status by SQLSTATE (RFC 9457), and never the
+// database's own words, which go to the log.
+class Failures {
+ public:
+  // `path` of the endpoint lives as long; `trouble`: of the database, which cannot be reached; null: each request that
+  // meets it is logged.
+  Failures(std::string_view path, TroubleLog* trouble) : path_(path), trouble_(trouble) {}
+
+  [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed) const;
+  void got_through() const {
+    if (trouble_ != nullptr) trouble_->got_through();
+  }
+
+ private:
+  void log(const sql::Error& error) const;
+
+  std::string_view path_;
+  TroubleLog* trouble_;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,71 @@
+#include "api/negotiation.h"
+
+#include "http/accept.h"
+
+namespace sluice::api {
+namespace {
+
+constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
+
+// What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
+struct Variant {
+  sql::Format format;
+  sql::Header header;
+  std::string_view type;
+  std::string_view subtype;
+  std::span<const http::Field> parameters;
+};
+constexpr std::array<http::Field, 2> with_header{{{"charset", "utf-8"}, {"header", "present"}}};
+constexpr std::array<http::Field, 2> without_header{{{"charset", "utf-8"}, {"header", "absent"}}};
+constexpr auto no_header_line = std::span(with_header).first(1);
+constexpr std::array<Variant, 6> variants{{
+    {sql::Format::json, sql::Header::present, "application", "json", no_header_line},
+    {sql::Format::csv, sql::Header::present, "text", "csv", with_header},
+    {sql::Format::ndjson, sql::Header::present, "application", "x-ndjson", no_header_line},
+    {sql::Format::csj, sql::Header::present, "application", "csj", with_header},
+    {sql::Format::csv, sql::Header::absent, "text", "csv", without_header},
+    {sql::Format::csj, sql::Header::absent, "application", "csj", without_header},
+}};
+
+}  // namespace
+
+std::optional<Wish> wish_of(const http::Request& request) {
+  Wish wish;
+  if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
+  if (!request.extension.empty()) {
+    wish.format = *sql::format_of_extension(request.extension.substr(1));
+    return wish;
+  }
+  wish.negotiated = true;
+  const std::string_view accept = request.field("accept");
+  if (accept.empty() || accept == "*/*") return wish;
+  std::uint16_t best = 0;
+  for (const Variant& variant : variants) {
+    const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
+    if (quality <= best) continue;
+    best = quality;
+    wish.format = variant.format;
+    wish.header = variant.header;
+    if (best == 1000) break;
+  }
+  if (best == 0) return std::nullopt;
+  return wish;
+}
+
+http::Response not_acceptable() {
+  http::Response refused = http::problem(
+      406, "The resource is there as application/json, text/csv, application/x-ndjson and application/csj.");
+  refused.fields.add_trusted("Vary", "Accept");
+  return refused;
+}
+
+Layouts make_layouts(std::span<const sql::Column> columns, bool object) {
+  Layouts layouts;
+  for (const sql::Format format : formats) {
+    layouts[static_cast<std::size_t>(format)] =
+        std::make_unique<const sql::Layout>(format, columns, sql::EncodeOptions{.object = object});
+  }
+  return layouts;
+}
+
+}  // namespace sluice::api

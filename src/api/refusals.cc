@@ -1,0 +1,52 @@
+#include "api/refusals.h"
+
+#include <string>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "base/json.h"
+
+namespace sluice::api {
+namespace {
+
+http::Response list_faults(int status, std::string_view detail, std::span<const RowFault> faults) {
+  Buffer errors;
+  errors.append(R"("errors":[)");
+  for (const RowFault& fault : faults) {
+    if (&fault != faults.data()) errors.push_back(',');
+    errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) + R"(,"pointer":")");
+    append_json_escaped(errors, fault.pointer);
+    errors.append(R"(","detail":")");
+    append_json_escaped(errors, fault.reason);
+    errors.append("\"}");
+  }
+  errors.push_back(']');
+  return http::problem(status, detail, errors.view());
+}
+
+}  // namespace
+
+http::Response refuse_type() {
+  std::string detail = "The body may be ";
+  detail += accepted_types();
+  detail += ".";
+  return http::problem(415, detail);
+}
+
+http::Response refuse_body(const Error& error) {
+  switch (error.code) {
+    case Errc::limit: return http::problem(413, "The request's body is longer than the server takes.");
+    case Errc::timed_out: return http::problem(408);
+    default: return http::problem(400, "The request's body could not be read.");
+  }
+}
+
+http::Response refuse_unreadable(std::span<const RowFault> faults) {
+  return list_faults(400, "The body cannot be read as what its Content-Type says.", faults);
+}
+
+http::Response refuse_rows(std::span<const RowFault> faults) {
+  return list_faults(422, "The body has values that cannot be taken; nothing has been written.", faults);
+}
+
+}  // namespace sluice::api

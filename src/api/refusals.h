@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "api/body/row_reader.h"
+#include "base/result.h"
+#include "http/message.h"
+
+// What answers say of request bodies that cannot be taken (RFC 9457).
+namespace sluice::api {
+
+inline constexpr std::size_t most_faults = 100;  // that one answer lists
+
+// 415, with what could be sent.
+[[nodiscard]] http::Response refuse_type();
+// The body did not come whole: 413, 408, 400.
+[[nodiscard]] http::Response refuse_body(const Error& error);
+// 400: it is not what its Content-Type says.
+[[nodiscard]] http::Response refuse_unreadable(std::span<const RowFault> faults);
+// 422: "errors" says what is wrong in which row.
+[[nodiscard]] http::Response refuse_rows(std::span<const RowFault> faults);
+
+}  // namespace sluice::api

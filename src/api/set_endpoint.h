@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/body/row_reader.h"
+#include "api/failures.h"
+#include "api/options.h"
+#include "api/source.h"
+#include "core/reactor.h"
+#include "http/server.h"
+#include "sql/database.h"
+#include "sql/set/set.h"
+
+namespace sluice::api {
+
+// PUT or PATCH of a set, made ready: the body's rows become the contents of a part of a table. Immutable, shared by all
+// cores.
+struct SetWritePlan {
+  // `columns`: those of `options`, and where they come from. `set` has been prepared with set_options().
+  SetWritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
+               const http::Pattern& pattern, sql::SetPlan set);
+
+  std::string path;
+  http::Method method{};
+  std::optional<Duration> timeout;
+  sql::Isolation isolation{};
+  std::uint32_t retries = 0;
+  sql::SetPlan set;
+  Shape shape;                  // of the body
+  std::vector<Source> staged;   // in the order of SetPlan::staged
+  std::vector<Source> shared;   // in the order of SetPlan::parameters
+};
+
+// What Database::stage() is prepared from.
+[[nodiscard]] sql::SetOptions set_options(http::Method method, const MethodOptions& options, const http::Pattern& pattern);
+
+// One core's handler of a set. The body is read as it comes and never held: its rows wait in the database for the last
+// of them, and are then written in one transaction. `?dry-run` answers what would change.
+class SetEndpoint final : public http::Handler {
+ public:
+  SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,
+              TroubleLog* trouble = nullptr)
+      : plan_(std::move(plan)), database_(database), reactor_(reactor), failures_(plan_->path, trouble) {}
+
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
+
+ private:
+  class Rows;
+
+  [[nodiscard]] core::Task<http::Response> run(http::Request& request);
+
+  std::shared_ptr<const SetWritePlan> plan_;
+  sql::Database& database_;
+  core::Reactor& reactor_;
+  Failures failures_;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,222 @@
+#include "api/source.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "api/query_string.h"
+#include "sql/parameters.h"
+
+namespace sluice::api {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, From>, 6> kinds{{{"path", From::path},
+                                                                 {"query", From::query},
+                                                                 {"header", From::header},
+                                                                 {"cookie", From::cookie},
+                                                                 {"env", From::environment},
+                                                                 {"body", From::body}}};
+
+std::string_view name_of(sql::ParameterType type) {
+  switch (type) {
+    case sql::ParameterType::text: return "text";
+    case sql::ParameterType::integer: return "an integer";
+    case sql::ParameterType::real: return "a number";
+    case sql::ParameterType::boolean: return "true or false";
+  }
+  return "text";
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return {text.data(), 0};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
+
+// RFC 6265: `name=value` pairs between semicolons; of several with the name, the first.
+std::optional<std::string_view> cookie(const http::Request& request, std::string_view name) {
+  for (const http::Field& field : request.fields) {
+    if (!http::same_name(field.name, "cookie")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const auto end = rest.find(';');
+      const std::string_view pair = trimmed(rest.substr(0, end));
+      rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
+      const auto equals = pair.find('=');
+      if (equals == pair.npos || pair.substr(0, equals) != name) continue;
+      std::string_view value = pair.substr(equals + 1);
+      if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+// What a value of the body is bound as, where the configuration does not say.
+sql::ParameterType type_of(const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::number:
+      return value.text.find_first_of(".eE") == value.text.npos && sql::fits(sql::ParameterType::integer, value.text)
+                 ? sql::ParameterType::integer
+                 : sql::ParameterType::real;
+    case Value::Kind::boolean: return sql::ParameterType::boolean;
+    default: return sql::ParameterType::text;
+  }
+}
+
+// A string is no number, and a number no string, where the configuration says the type.
+bool kind_fits(sql::ParameterType type, Value::Kind kind) {
+  switch (type) {
+    case sql::ParameterType::text: return kind != Value::Kind::json;
+    case sql::ParameterType::boolean: return kind == Value::Kind::boolean || kind == Value::Kind::string;
+    case sql::ParameterType::integer:
+    case sql::ParameterType::real: return kind == Value::Kind::number || kind == Value::Kind::string;
+  }
+  return true;
+}
+
+void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
+  const auto found = std::ranges::find(in_path, name);
+  if (found == in_path.end()) return;
+  source.from = From::path;
+  source.path_index = static_cast<std::uint8_t>(found - in_path.begin());
+}
+
+void apply(const ParamOptions& options, std::span<const std::string> in_path, Source& source) {
+  if (options.from) {
+    const auto named = *parse_source(options.from->value);
+    source.from = named.from;
+    source.key = named.key;
+    if (source.from == From::path) take_from_path(in_path, named.key, source);
+  }
+  source.required = options.required;
+  source.trim = options.trim;
+  if (options.default_value) source.default_text = options.default_value->value.text;
+  if (source.from == From::environment) {
+    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
+  }
+}
+
+}  // namespace
+
+std::expected<SourceName, std::string> parse_source(std::string_view text) {
+  const auto dot = text.find('.');
+  const std::string_view kind = text.substr(0, dot);
+  const auto known = std::ranges::find(kinds, kind, &std::pair<std::string_view, From>::first);
+  if (known == kinds.end()) return std::unexpected("begins with path, query, header, cookie, env or body");
+  const std::string_view key = dot == text.npos ? std::string_view{} : text.substr(dot + 1);
+  if (known->second == From::body && dot == text.npos) return SourceName{From::body, {}};
+  if (key.empty()) return std::unexpected("names nothing behind \"" + std::string(kind) + "\"");
+  if (known->second == From::body && (key.starts_with('.') || key.ends_with('.') || key.contains(".."))) {
+    return std::unexpected("has an empty name between its dots");
+  }
+  return SourceName{known->second, std::string(key)};
+}
+
+std::string check_source(std::string_view text) {
+  auto parsed = parse_source(text);
+  return parsed ? std::string{} : std::move(parsed.error());
+}
+
+Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOptions>> params,
+                 const http::Pattern& pattern, bool in_body) {
+  Source source;
+  source.name = source.key = parameter.name;
+  source.from = in_body ? From::body : From::query;
+  const auto in_path = pattern.names();
+  take_from_path(in_path, parameter.name, source);
+  if (parameter.declared) {
+    source.type = *parameter.declared;
+    source.checked = true;
+  }
+  const auto options = std::ranges::find(params, parameter.name, [](const auto& one) { return one.name.value; });
+  if (options != params.end()) apply(options->value, in_path, source);
+  return source;
+}
+
+Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern) {
+  Source source;
+  source.name = source.key = column.name.value;
+  source.from = From::body;
+  if (column.value.type) {
+    source.type = column.value.type->value;
+    source.checked = true;
+  }
+  apply(column.value, pattern.names(), source);
+  return source;
+}
+
+std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
+                                             std::span<const Value> row, std::vector<sql::Argument>& into) {
+  const QueryString query(request.query, scratch_);
+  for (const Source& source : sources) {
+    std::optional<std::string_view> text;
+    sql::ParameterType type = source.type;
+    bool is_null = false;  // said to be: the default is for what is missing
+    const auto refuse = [&](std::string reason) { return std::unexpected(ValueFault{&source, std::move(reason)}); };
+    switch (source.from) {
+      case From::path:
+        text = request.path_values[source.path_index];
+        break;
+      case From::query:
+        if (const auto value = query.find(source.key)) {
+          if (value->broken) return refuse("has a percent escape that is none");
+          text = value->text;
+        }
+        // What a form sends for a field that was left empty is no number.
+        if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
+        break;
+      case From::header:
+        if (request.has_field(source.key)) text = request.field(source.key);
+        break;
+      case From::cookie:
+        text = cookie(request, source.key);
+        break;
+      case From::environment:
+        break;
+      case From::body: {
+        const Value missing{Value::Kind::missing, {}};
+        const Value& value = source.body_index < row.size() ? row[source.body_index] : missing;
+        if (source.asks_presence) {
+          text = value.kind == Value::Kind::missing ? "false" : "true";
+          type = sql::ParameterType::boolean;
+          break;
+        }
+        is_null = value.kind == Value::Kind::null;
+        if (is_null || value.kind == Value::Kind::missing) break;
+        if (source.checked && !kind_fits(source.type, value.kind)) {
+          return refuse("must be " + std::string(name_of(source.type)));
+        }
+        if (!source.checked) type = type_of(value);
+        text = value.text;
+        break;
+      }
+    }
+    if (text && source.trim) text = trimmed(*text);
+    if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
+    if (!text && !is_null && source.default_text) text = *source.default_text;
+    if (text && source.checked && !sql::fits(source.type, *text)) {
+      return refuse("must be " + std::string(name_of(source.type)));
+    }
+    if (text && text->contains('\0')) return refuse("holds a NUL character");
+    into.push_back({.text = text, .type = type});
+  }
+  return {};
+}
+
+http::Response refuse_value(const ValueFault& fault) {
+  const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
+  return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
+}
+
+std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options, const http::Pattern& pattern) {
+  std::vector<sql::Parameter> declared;
+  for (const auto& segment : pattern.segments) {
+    if (segment.kind == http::Pattern::Kind::integer) declared.push_back({segment.text, sql::ParameterType::integer});
+  }
+  for (const auto& param : options.params) {
+    if (param.value.type) declared.push_back({param.name.value, param.value.type->value});
+  }
+  return declared;
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/body/row_reader.h"
+#include "api/options.h"
+#include "http/message.h"
+#include "http/router.h"
+#include "sql/database.h"
+
+namespace sluice::api {
+
+// Where the value of a statement's parameter comes from, and what it must be. Made at start, immutable.
+struct Source {
+  std::string name;  // of the statement's parameter
+  From from = From::query;
+  std::string key;              // of the query parameter, header, cookie or claim; of the body: its path, "" is all of it
+  std::uint8_t path_index = 0;  // From::path
+  std::size_t body_index = 0;   // From::body: which of the body's values
+  bool asks_presence = false;   // From::body: the value is whether the body has the field: "true" or "false"
+  bool required = false;
+  bool trim = false;
+  std::optional<std::string> default_text;  // From::environment: the variable's value
+  sql::ParameterType type = sql::ParameterType::text;
+  bool checked = false;  // the configuration says the type, so a value is checked before the database sees it
+};
+
+// "path.slug" and the like; an error is what is wrong with it, for the configuration's reader.
+struct SourceName {
+  From from{};
+  std::string key;
+};
+[[nodiscard]] std::expected<SourceName, std::string> parse_source(std::string_view text);
+
+// The source of a parameter `name`, as [endpoint.params] and the path say. `in_body`: where nothing else is said, it is
+// a field of the body, not of the query string.
+[[nodiscard]] Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOptions>> params,
+                               const http::Pattern& pattern, bool in_body);
+
+// The source of a column's value: the body's field of its name, if nothing else is said.
+[[nodiscard]] Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern);
+
+// What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
+[[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
+                                                              const http::Pattern& pattern);
+
+// What is wrong with a value.
+struct ValueFault {
+  const Source* source = nullptr;
+  std::string reason;  // "must be an integer"
+};
+
+// The arguments of one statement, from one request and, where sources name the body, one of its rows. Views are into
+// the request, the row and the scratch.
+class Binder {
+ public:
+  // Appends to `into`, in the order of the sources.
+  [[nodiscard]] std::expected<void, ValueFault> bind(std::span<const Source> sources, const http::Request& request,
+                                                     std::span<const Value> row, std::vector<sql::Argument>& into);
+
+ private:
+  std::string scratch_;  // decoded query parameters
+};
+
+// "The parameter \"id\" must be an integer."
+[[nodiscard]] http::Response refuse_value(const ValueFault& fault);
+
+}  // namespace sluice::api

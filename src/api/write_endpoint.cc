@@ -1,0 +1,307 @@
+#include "api/write_endpoint.h"
+
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "api/refusals.h"
+#include "core/sleep.h"
+
+namespace sluice::api {
+namespace {
+
+constexpr Duration first_pause = 2ms;     // before a transaction is tried again; doubled each time, with jitter
+constexpr Duration longest_pause = 200ms;
+
+bool begins_with_insert(std::string_view sql) {
+  const auto begin = sql.find_first_not_of(" \t\r\n");
+  if (begin == sql.npos) return false;
+  constexpr std::string_view word = "insert";
+  sql.remove_prefix(begin);
+  return sql.size() > word.size() &&
+         std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
+}
+
+// Of a path's segment (RFC 3986): everything but unreserved characters is escaped.
+void append_segment(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out += '%';
+      out += digits[code >> 4];
+      out += digits[code & 15];
+    }
+  }
+}
+
+}  // namespace
+
+std::expected<LocationPattern, std::string> LocationPattern::parse(std::string_view text,
+                                                                   std::span<const sql::Column> columns) {
+  LocationPattern pattern;
+  if (!text.starts_with('/')) return std::unexpected("it begins with \"/\"");
+  while (!text.empty()) {
+    const auto open = text.find('{');
+    Part part{.literal = std::string(text.substr(0, open))};
+    if (open == text.npos) {
+      pattern.parts_.push_back(std::move(part));
+      break;
+    }
+    const auto close = text.find('}', open);
+    if (close == text.npos) return std::unexpected("a \"{\" without its \"}\"");
+    const std::string_view name = text.substr(open + 1, close - open - 1);
+    const auto column = std::ranges::find(columns, name, &sql::Column::name);
+    if (column == columns.end()) {
+      return std::unexpected("the statement returns no column \"" + std::string(name) + "\"");
+    }
+    part.column = static_cast<std::size_t>(column - columns.begin());
+    pattern.parts_.push_back(std::move(part));
+    text.remove_prefix(close + 1);
+  }
+  return pattern;
+}
+
+std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
+  std::string location;
+  for (const Part& part : parts_) {
+    location += part.literal;
+    if (part.column == SIZE_MAX) continue;
+    const sql::Field& field = block.row(0)[part.column];
+    if (field.is_null()) return std::nullopt;
+    append_segment(location, field.view());
+  }
+  return location;
+}
+
+WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, const MethodOptions& options,
+                     const http::Pattern& pattern, std::vector<sql::Statement> statements)
+    : path(endpoint.path.value),
+      method(method_),
+      object(endpoint.returns == Returns::object),
+      inserts(method == http::Method::post && begins_with_insert(options.sql.value)),
+      timeout(endpoint.timeout),
+      isolation(options.isolation),
+      retries(options.retries) {
+  const bool in_body = method != http::Method::delete_;
+  for (sql::Statement& statement : statements) {
+    Step step{.statement = std::move(statement), .sources = {}};
+    for (const sql::Parameter& parameter : step.statement.parameters) {
+      Source source = source_of(parameter, endpoint.params, pattern, in_body);
+      if (source.from == From::body) {
+        const auto known = std::ranges::find(shape.names, source.key);
+        source.body_index = static_cast<std::size_t>(known - shape.names.begin());
+        if (known == shape.names.end()) shape.names.push_back(source.key);
+      }
+      step.sources.push_back(std::move(source));
+    }
+    before.push_back(std::move(step));
+  }
+  main = std::move(before.back());
+  before.pop_back();
+  const auto& columns = main.statement.columns;
+  if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
+  rows_layouts = make_layouts(columns, false);
+  object_layouts = make_layouts(columns, true);
+}
+
+// The body as it was read: its bytes, and what it was found to hold.
+struct WriteEndpoint::Rows {
+  bool has_body = false;
+  bool single = true;  // one object, or nothing, and not a list
+  std::string bytes;
+  std::optional<BodyFormat> format;
+  std::size_t count = 1;
+};
+
+struct WriteEndpoint::Outcome {
+  std::vector<sql::Written> written;  // by the main statement, for each row
+  std::uint64_t changes = 0;
+  std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
+  std::optional<http::Response> refusal;
+};
+
+core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
+  const auto wish = wish_of(request);
+  if (!wish) return not_acceptable();
+  return run(request, *wish);
+}
+
+core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish) {
+  wish.trailers = false;
+  Rows rows;
+  if (!plan_->shape.names.empty()) {
+    rows.has_body = request.body != nullptr;
+    if (!rows.has_body) co_return http::problem(400, "The request has no body.");
+    rows.format = body_format(request.field("content-type"));
+    if (!rows.format) co_return refuse_type();
+    for (;;) {
+      auto piece = co_await request.body->read();
+      if (!piece) co_return refuse_body(piece.error());
+      if (piece->empty()) break;
+      rows.bytes += *piece;
+    }
+  }
+  Duration pause = first_pause;
+  for (std::uint32_t tries = 0;; ++tries) {
+    auto outcome = co_await write(request, rows);
+    if (outcome) {
+      if (outcome->refusal) co_return std::move(*outcome->refusal);
+      rows.single = rows.single && outcome->written.size() <= 1;
+      co_return answer(wish, rows, std::move(*outcome));
+    }
+    if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
+      co_return failures_.answer(outcome.error(), Failed::writing);
+    }
+    // Those that met do not come back at the same moment.
+    const auto jitter = static_cast<std::uint64_t>(reactor_.now().time_since_epoch().count()) * 0x9E3779B97F4A7C15U >> 33;
+    co_await core::Sleep(reactor_, reactor_.now() + pause / 2 + Duration(jitter % static_cast<std::uint64_t>(pause.count())));
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+// All rows are looked at before the first is written.
+core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request, Rows& rows) {
+  const WritePlan& plan = *plan_;
+  Outcome outcome;
+  Binder binder;
+  std::vector<sql::Argument> arguments;
+  const auto reader_of_body = [&] {
+    auto reader = RowReader::make(*rows.format, plan.shape, {});
+    reader->feed(rows.bytes);
+    return reader;
+  };
+  const auto next_of = [](RowReader& reader) {
+    auto next = reader.next();
+    if (next != RowReader::Next::need_more) return next;
+    reader.finish();
+    return reader.next();
+  };
+
+  if (rows.format) {
+    rows.count = 0;
+    auto reader = reader_of_body();
+    for (auto next = next_of(*reader); next != RowReader::Next::end; next = next_of(*reader)) {
+      if (next == RowReader::Next::broken) {
+        outcome.refusal = refuse_unreadable({&reader->fault(), 1});
+        co_return outcome;
+      }
+      const std::size_t row = rows.count++;
+      RowFault fault;
+      if (next == RowReader::Next::bad_row) {
+        fault = reader->fault();
+      } else {
+        arguments.clear();
+        auto bound = binder.bind(plan.main.sources, request, reader->row(), arguments);
+        if (bound && row == 0) bound = bind_before(binder, request, reader->row());
+        if (bound) continue;
+        if (bound.error().source->from != From::body) {
+          outcome.refusal = refuse_value(bound.error());
+          co_return outcome;
+        }
+        fault = reader->fault_of(bound.error().source->body_index, std::move(bound.error().reason));
+      }
+      outcome.faults.push_back(std::move(fault));
+      if (outcome.faults.size() == most_faults) break;
+    }
+    rows.single = reader->single();
+    if (!outcome.faults.empty()) {
+      outcome.refusal = refuse_rows(outcome.faults);
+      co_return outcome;
+    }
+    if (rows.count == 0) co_return outcome;
+  }
+
+  const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
+  const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = {}});
+  auto reader = rows.format ? reader_of_body() : nullptr;
+  for (std::size_t row = 0; row < rows.count; ++row) {
+    std::span<const Value> values;
+    if (reader) {
+      (void)next_of(*reader);  // a row, as it was before
+      values = reader->row();
+    }
+    if (row == 0) {
+      for (const WritePlan::Step& step : plan.before) {
+        arguments.clear();
+        if (auto bound = binder.bind(step.sources, request, values, arguments); !bound) {
+          outcome.refusal = refuse_value(bound.error());
+          co_return outcome;
+        }
+        auto done = co_await transaction->execute(step.statement, arguments);
+        if (!done) co_return std::unexpected(std::move(done.error()));
+      }
+    }
+    arguments.clear();
+    if (auto bound = binder.bind(plan.main.sources, request, values, arguments); !bound) {
+      outcome.refusal = refuse_value(bound.error());
+      co_return outcome;
+    }
+    const bool last = row + 1 == rows.count;
+    auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
+                               : transaction->execute(plan.main.statement, arguments));
+    if (!done) co_return std::unexpected(std::move(done.error()));
+    outcome.changes += done->changes;
+    outcome.written.push_back(std::move(*done));
+  }
+  co_return outcome;
+}
+
+std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Request& request,
+                                                           std::span<const Value> row) const {
+  std::vector<sql::Argument> unused;
+  for (const WritePlan::Step& step : plan_->before) {
+    unused.clear();
+    if (auto bound = binder.bind(step.sources, request, row, unused); !bound) return bound;
+  }
+  return {};
+}
+
+http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const {
+  const WritePlan& plan = *plan_;
+  failures_.got_through();
+  std::size_t count = 0;
+  for (const sql::Written& written : outcome.written) count += written.rows.rows;
+  const bool has_columns = !plan.main.statement.columns.empty();
+  // An UPDATE or a DELETE that has found nothing.
+  if (plan.object && !plan.inserts && (has_columns ? count == 0 : outcome.changes == 0)) {
+    return http::problem(404, "There is no such thing.");
+  }
+  http::Response response;
+  response.status = plan.inserts && outcome.changes != 0 ? 201 : 200;
+  if (response.status == 201 && plan.location && count == 1) {
+    for (const sql::Written& written : outcome.written) {
+      if (written.rows.rows == 0) continue;
+      if (auto location = plan.location->of(written.rows)) response.fields.add_owned("Location", std::move(*location));
+    }
+  }
+  const bool object = plan.object || (plan.inserts && rows.single && count == 1);
+  if (!has_columns || (object && count == 0)) {
+    if (response.status == 200) response.status = 204;
+    return response;
+  }
+  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
+  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  // The columns are those that the statement has now, if somebody has changed the table.
+  const auto columns = outcome.written.empty() ? std::span<const sql::Column>(plan.main.statement.columns)
+                                               : outcome.written.front().rows.columns;
+  std::unique_ptr<const sql::Layout> changed;
+  const sql::Layout* layout = (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
+  if (columns.data() != plan.main.statement.columns.data()) {
+    changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = object});
+    layout = changed.get();
+  }
+  sql::Encoder encoder(*layout);
+  Buffer body;
+  encoder.begin(body, wish.header);
+  for (const sql::Written& written : outcome.written) encoder.rows(written.rows, body);
+  encoder.end(body);
+  response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace sluice::api

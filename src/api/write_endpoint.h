@@ -1,0 +1,91 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/body/row_reader.h"
+#include "api/failures.h"
+#include "api/negotiation.h"
+#include "api/options.h"
+#include "api/source.h"
+#include "core/reactor.h"
+#include "http/message.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "sql/database.h"
+
+namespace sluice::api {
+
+// The Location of what was created: "/films/{slug}", with columns of the statement's rows.
+class LocationPattern {
+ public:
+  // An error is what is wrong, for the configuration's reader.
+  [[nodiscard]] static std::expected<LocationPattern, std::string> parse(std::string_view text,
+                                                                         std::span<const sql::Column> columns);
+  // Of a block's first row; nothing where a value is NULL.
+  [[nodiscard]] std::optional<std::string> of(const sql::Block& block) const;
+
+ private:
+  struct Part {
+    std::string literal;
+    std::size_t column = SIZE_MAX;  // behind the literal; SIZE_MAX: none
+  };
+  std::vector<Part> parts_;
+};
+
+// A method that writes, made ready. Immutable, shared by all cores.
+struct WritePlan {
+  struct Step {
+    sql::Statement statement;
+    std::vector<Source> sources;  // in the order of the statement's parameters
+  };
+
+  // `statements`: those of `before` and then the method's own, prepared with declared_parameters().
+  WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
+            const http::Pattern& pattern, std::vector<sql::Statement> statements);
+
+  std::string path;
+  http::Method method{};
+  bool object = false;  // `returns`
+  bool inserts = false;  // what it does is to create: 201
+  std::optional<Duration> timeout;
+  sql::Isolation isolation{};
+  std::uint32_t retries = 0;
+  std::vector<Step> before;
+  Step main;
+  Shape shape;             // of the body; without names it is not read
+  std::optional<LocationPattern> location;
+  Layouts rows_layouts;    // of the main statement's columns
+  Layouts object_layouts;
+};
+
+// One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
+// with what they return. The body is held in memory, at most [server] body_limit.
+class WriteEndpoint final : public http::Handler {
+ public:
+  WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
+                TroubleLog* trouble = nullptr)
+      : plan_(std::move(plan)), database_(database), reactor_(reactor), failures_(plan_->path, trouble) {}
+
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+
+ private:
+  struct Rows;
+  struct Outcome;
+
+  [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
+  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, Rows& rows);
+  [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
+                                                            std::span<const Value> row) const;
+  [[nodiscard]] http::Response answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const;
+
+  std::shared_ptr<const WritePlan> plan_;
+  sql::Database& database_;
+  core::Reactor& reactor_;
+  Failures failures_;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/buffer.h"
+
+namespace sluice {
+
+// The inside of a JSON string. Bytes above 0x7F pass as they are: the text is UTF-8 already.
+void append_json_escaped(Buffer& out, std::string_view text);
+
+}  // namespace sluice

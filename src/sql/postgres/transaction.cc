@@ -1,0 +1,246 @@
+#include "sql/postgres/transaction.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/buffer.h"
+#include "sql/postgres/messages.h"
+#include "sql/postgres/pool.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::size_t most_bytes = 16 << 20;  // of rows that one statement may return
+
+Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
+
+std::string begin_of(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::standard: return "BEGIN READ WRITE";
+    case Isolation::read_committed: return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    case Isolation::repeatable_read: return "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
+    case Isolation::serializable: return "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
+  }
+  return "BEGIN READ WRITE";
+}
+
+// "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
+std::uint64_t changes_of(std::string_view tag) {
+  if (!tag.empty() && tag.back() == '\0') tag.remove_suffix(1);
+  if (tag.starts_with("SELECT")) return 0;
+  std::uint64_t count = 0;
+  if (const auto blank = tag.rfind(' '); blank != tag.npos) {
+    std::from_chars(tag.data() + blank + 1, tag.data() + tag.size(), count);
+  }
+  return count;
+}
+
+}  // namespace
+
+// The rows of one statement, copied out of the connection's buffer.
+class Transaction::Rows {
+ public:
+  void add(std::string_view row) {
+    bytes_.append(row);
+    ends_.push_back(bytes_.size());
+  }
+  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+  [[nodiscard]] bool empty() const { return ends_.empty(); }
+  // Nothing: they do not have these columns.
+  [[nodiscard]] std::optional<std::span<const Field>> cut(std::size_t columns) {
+    fields_.resize(ends_.size() * columns);
+    std::size_t begin = 0;
+    Field* into = fields_.data();
+    for (const std::size_t end : ends_) {
+      if (!cut_row(bytes_.view().substr(begin, end - begin), columns, into)) return std::nullopt;
+      into += columns;
+      begin = end;
+    }
+    return fields_;
+  }
+  [[nodiscard]] std::size_t count() const { return ends_.size(); }
+
+ private:
+  Buffer bytes_;
+  std::vector<std::size_t> ends_;
+  std::vector<Field> fields_;
+};
+
+Transaction::Transaction(Pool& pool, const TransactionOptions& options)
+    : pool_(pool),
+      own_(std::in_place, pool, options.deadline),
+      conversation_(*own_),
+      begin_(begin_of(options.isolation)),
+      settings_(options.settings.begin(), options.settings.end()) {}
+
+Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
+    : pool_(pool),
+      conversation_(conversation),
+      begin_(begin_of(options.isolation)),
+      settings_(options.settings.begin(), options.settings.end()) {}
+
+Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments,
+                                        bool commits) {
+  Flight flight{.statement = statement, .parameters = {}, .count = 0, .commits = commits};
+  if (statement == nullptr) return flight;
+  SLUICE_ASSERT(arguments.size() == statement->parameters.size());
+  std::size_t size = 0;
+  for (const Argument& argument : arguments) size += 4 + (argument.text ? argument.text->size() : 0);
+  flight.parameters.resize(size);
+  char* at = flight.parameters.data();
+  for (const Argument& argument : arguments) at = put_parameter(at, argument.text);
+  flight.count = static_cast<std::uint16_t>(arguments.size());
+  return flight;
+}
+
+core::Task<Result<Written>> Transaction::execute(const Statement& statement, std::span<const Argument> arguments) {
+  return run(flight(&statement, arguments, false));
+}
+
+core::Task<Result<Written>> Transaction::finish(const Statement& statement, std::span<const Argument> arguments,
+                                                std::size_t most_rows) {
+  const bool counts = most_rows != SIZE_MAX && !statement.columns.empty();
+  if (counts) return run_and_count(flight(&statement, arguments, false), most_rows);
+  return run(flight(&statement, arguments, true));
+}
+
+// The commit waits until the rows have been counted.
+core::Task<Result<Written>> Transaction::run_and_count(Flight flight, std::size_t most_rows) {
+  auto written = co_await run(std::move(flight));
+  if (!written) co_return std::unexpected(std::move(written.error()));
+  if (written->rows.rows > most_rows) {
+    co_return std::unexpected(Error{Failure::statement, {}, "the statement returns more than one row", 0});
+  }
+  if (auto committed = co_await commit(); !committed) co_return std::unexpected(std::move(committed.error()));
+  co_return written;
+}
+
+core::Task<Result<void>> Transaction::commit() {
+  if (!begin_.empty()) co_return Result<void>{};
+  auto done = co_await run(flight(nullptr, {}, true));
+  if (!done) co_return std::unexpected(std::move(done.error()));
+  co_return Result<void>{};
+}
+
+void Transaction::write_own(std::string_view sql) {
+  Buffer& out = conversation_.connection().out();
+  write_parse(out, {}, sql, {});
+  write_bind(out, {}, 0, {});
+  write_execute(out, 0);
+}
+
+void Transaction::write_begin() {
+  write_own(begin_);
+  begin_.clear();
+  if (settings_.empty()) return;
+  std::string sql = "SELECT";
+  std::string parameters;
+  std::uint16_t count = 0;
+  const auto add = [&](std::string_view text) {
+    const std::size_t before = parameters.size();
+    parameters.resize(before + 4 + text.size());
+    put_parameter(parameters.data() + before, text);
+    return std::to_string(++count);
+  };
+  for (const Setting& setting : settings_) {
+    sql += count == 0 ? " " : ", ";
+    sql += "set_config($" + add(setting.name);
+    sql += ", $" + add(setting.value) + ", true)";
+  }
+  Buffer& out = conversation_.connection().out();
+  write_parse(out, {}, sql, {});
+  write_bind(out, {}, count, parameters);
+  write_execute(out, 0);
+}
+
+core::Task<Result<Written>> Transaction::run(Flight flight) {
+  std::size_t before = 0;  // commands whose end comes before the statement's
+  if (!begin_.empty()) {
+    while (!conversation_.advance()) co_await conversation_.progress();
+    if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
+    before = settings_.empty() ? 1 : 2;
+    conversation_.connection().begin_transaction();
+    write_begin();
+  }
+  Connection& connection = conversation_.connection();
+  const Statement* const statement = flight.statement;
+  bool described = true;
+  if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
+  if (flight.commits) write_own("COMMIT");
+  write_sync(connection.out());
+  connection.expect_answer(conversation_);
+
+  const std::size_t place = before;  // the statement's among the commands
+  std::size_t ended = 0;
+  auto rows = std::make_shared<Rows>();
+  Written written;
+  std::optional<Error> refused;
+  for (;;) {
+    auto message = co_await conversation_.message();
+    if (!message) {
+      // What the server has done of it is not known.
+      if (message.error().failure == Failure::unavailable) message.error().failure = Failure::lost;
+      co_return std::unexpected(std::move(message.error()));
+    }
+    switch (message->type) {
+      case 'T': {
+        const auto fields = parse_row_description(message->payload);
+        if (!fields || statement == nullptr) co_return std::unexpected(malformed());
+        described = connection.step_described(*statement, *fields);
+        break;
+      }
+      case 'n':
+        described = statement != nullptr && connection.step_described(*statement, {});
+        break;
+      case 'D':
+        if (ended != place) break;  // of set_config()
+        if (rows->size() + message->payload.size() > most_bytes) {
+          if (!refused) refused = {Failure::statement, {}, "a statement that writes returns more than 16 MiB", 0};
+        } else {
+          rows->add(message->payload);
+        }
+        break;
+      case 'C':
+      case 'I':
+        if (ended++ == place && statement != nullptr) written.changes = changes_of(message->payload);
+        // A failed transaction takes COMMIT for ROLLBACK.
+        if (ended == place + 2 && message->payload.starts_with("ROLLBACK") && !refused) {
+          refused = {Failure::statement, {}, "the transaction was rolled back", 0};
+        }
+        break;
+      case 'E': {
+        const auto notice = parse_notice(message->payload);
+        if (!notice) co_return std::unexpected(malformed());
+        if (refused) break;
+        ServerError error(*notice);
+        error.at_bind = ended == place;
+        refused = conversation_.error_of(error);
+        const bool stale = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
+        if (stale) refused->failure = Failure::conflict;
+        if (statement != nullptr && (stale || !described || ended < place)) connection.step_failed(*statement);
+        break;
+      }
+      case 'Z': {
+        if (refused) co_return std::unexpected(std::move(*refused));
+        if (statement == nullptr) co_return written;
+        if (!described) {
+          // The columns' types are being looked up: then it may be tried again.
+          co_return std::unexpected(Error{Failure::conflict, {}, "the columns of the statement's result have changed", 0});
+        }
+        written.rows.columns = connection.step_columns(*statement);
+        const auto fields = rows->cut(written.rows.columns.size());
+        if (!fields) co_return std::unexpected(malformed());
+        written.rows.fields = *fields;
+        written.rows.rows = rows->count();
+        written.rows.last = true;
+        written.owner = std::move(rows);
+        co_return written;
+      }
+      default:
+        break;  // ParseComplete, BindComplete, CloseComplete, ParameterDescription
+    }
+  }
+}
+
+}  // namespace sluice::sql::postgres

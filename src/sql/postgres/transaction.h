@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/task.h"
+#include "sql/postgres/query.h"
+#include "sql/transaction.h"
+
+namespace sluice::sql::postgres {
+
+// A transaction on a connection that it has for itself from its first statement on. BEGIN, the session's settings and
+// the first statement go out together, and so do the last one and COMMIT: one statement takes one round trip.
+class Transaction final : public sql::Transaction {
+ public:
+  Transaction(Pool& pool, const TransactionOptions& options);
+  // On a connection that somebody else has, who outlives it and releases it.
+  Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
+
+  [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
+                                                    std::span<const Argument> arguments) override;
+  [[nodiscard]] core::Task<Result<Written>> finish(const Statement& statement,
+                                                   std::span<const Argument> arguments,
+                                                   std::size_t most_rows) override;
+  [[nodiscard]] core::Task<Result<void>> commit() override;
+
+ private:
+  // One flight: what stands before the next Sync. A statement of none is the bare COMMIT.
+  struct Flight {
+    const Statement* statement = nullptr;
+    std::string parameters;
+    std::uint16_t count = 0;
+    bool commits = false;
+  };
+  class Rows;
+
+  [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
+  [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
+  [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
+  void write_begin();
+  void write_own(std::string_view sql);
+
+  Pool& pool_;
+  std::optional<Query> own_;
+  Query& conversation_;
+  std::string begin_;  // empty once it has been sent
+  std::vector<Setting> settings_;
+};
+
+}  // namespace sluice::sql::postgres

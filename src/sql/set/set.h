@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sql/database.h"
+#include "sql/set/table.h"
+
+// A set of rows that is to become the contents of a part of a table, in one transaction: rows are gathered in a
+// temporary table with the types of the table's own columns, and a few statements then compare and write. So keys are
+// equal where the database says so, never by how they are spelled.
+namespace sluice::sql {
+
+struct SetColumn {
+  std::string name;
+  bool key = false;
+  bool shared = false;    // one value for all rows of the set: it is no part of the staged rows
+  bool optional = false;  // a staged row may leave it as it is
+};
+
+struct SetOptions {
+  std::vector<SetColumn> columns;
+  std::string existing;         // the SELECT of what the set replaces; empty: nothing is deleted
+  std::uint32_t first_id = 0;   // of `statements` statements
+};
+inline constexpr std::uint32_t set_statements = 6;
+
+// Made at start, immutable, shared by all cores.
+struct SetPlan {
+  Dialect dialect{};
+  std::vector<std::string> staged;  // the columns that rows have, in order
+  std::vector<bool> optional;       // which of them may be left as they are
+  std::vector<bool> not_null;       // which of them may not be NULL
+  std::string create;               // the temporary table
+  std::string load;                 // PostgreSQL: COPY; SQLite: INSERT of one row
+  std::string index;                // SQLite: of the temporary table; empty: none
+  std::vector<Parameter> parameters;  // of all statements; a shared column is a parameter of its name
+  Statement distinct;               // how many keys there are
+  Statement duplicates;             // line and row of each whose key was there before, and that row; at most 100
+  std::optional<Statement> remove;
+  std::optional<Statement> update;
+  Statement insert;
+};
+
+// The name of the parameter that holds a shared column's value.
+[[nodiscard]] std::string shared_parameter(std::string_view column);
+
+// `declared`: the parameters of `existing`. Failure::statement says what the configuration does wrong.
+[[nodiscard]] core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table,
+                                                      SetOptions options, std::vector<Parameter> declared);
+
+}  // namespace sluice::sql

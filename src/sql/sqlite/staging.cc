@@ -1,0 +1,226 @@
+#include "sql/sqlite/staging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <sqlite3.h>
+
+namespace sluice::sql {
+namespace {
+
+constexpr int stop_interval = 1'000;
+constexpr std::uint32_t null_size = 0xffffffffU;
+
+// One value as it is handed to a thread, with its bytes behind it.
+struct Packed {
+  std::uint32_t size = null_size;
+  bool left_out = false;
+  ParameterType type{};
+};
+
+void pack(std::string& into, const StagedValue& value) {
+  Packed head{.left_out = value.left_out, .type = value.type};
+  if (value.text) head.size = static_cast<std::uint32_t>(value.text->size());
+  into.append(reinterpret_cast<const char*>(&head), sizeof head);
+  if (value.text) into.append(*value.text);
+}
+
+Error of_pool(const sluice::Error& error) {
+  return {Failure::unavailable, {}, error.code == Errc::limit ? "too much work is waiting" : "the program is ending"};
+}
+
+}  // namespace
+
+SqliteStaging::SqliteStaging(const SqliteOptions& options, const SetPlan& plan, core::Reactor& reactor,
+                             core::Mailbox& mailbox, core::BlockingPool& threads, SqliteWriter& writer)
+    : reactor_(reactor),
+      mailbox_(mailbox),
+      threads_(threads),
+      writer_(writer),
+      stage_(std::make_shared<Stage>(options, plan)) {}
+
+SqliteStaging::~SqliteStaging() { stage_->abandoned.store(true, std::memory_order_relaxed); }
+
+SqliteStaging::Stage::~Stage() { sqlite3_finalize(load); }
+
+Result<void> SqliteStaging::Stage::open() {
+  if (connection) return {};
+  auto opened = sqlite::Connection::open(options, sqlite::Purpose::write);
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  connection = std::move(*opened);
+  sqlite3_progress_handler(
+      connection->get(), stop_interval,
+      [](void* data) {
+        const Stage& stage = *static_cast<Stage*>(data);
+        const bool stop =
+            stage.abandoned.load(std::memory_order_relaxed) || stage.expired.load(std::memory_order_relaxed);
+        return stop ? 1 : 0;
+      },
+      this);
+  // The rows go to a file where they are many; nobody needs them after a crash.
+  if (auto set = connection->run("PRAGMA temp_store = FILE; PRAGMA temp.synchronous = OFF;"); !set) return set;
+  if (auto made = connection->run(plan.create.c_str()); !made) return made;
+  load = connection->prepare_own(plan.load.c_str());
+  if (load == nullptr) return std::unexpected(connection->error(sqlite3_errcode(connection->get())));
+  return {};
+}
+
+// The temporary database is this connection's alone: a transaction of it locks nobody out.
+Result<void> SqliteStaging::Stage::insert(std::string_view texts, std::span<const std::uint64_t> lines) {
+  if (auto opened = open(); !opened) return opened;
+  if (auto begun = connection->run("BEGIN"); !begun) return begun;
+  std::vector<Argument> values;
+  std::vector<std::string> numbers;
+  for (const std::uint64_t line : lines) {
+    values.clear();
+    numbers.clear();
+    numbers.reserve(2);
+    for (std::size_t i = 0; i < plan.staged.size(); ++i) {
+      Packed head;
+      std::memcpy(&head, texts.data(), sizeof head);
+      texts.remove_prefix(sizeof head);
+      Argument value{.text = std::nullopt, .type = head.type};
+      if (head.size != null_size) {
+        value.text = texts.substr(0, head.size);
+        texts.remove_prefix(head.size);
+      }
+      values.push_back(value);
+      if (plan.optional[i]) values.push_back({.text = head.left_out ? "0" : "1", .type = ParameterType::integer});
+    }
+    numbers.push_back(std::to_string(line));
+    values.push_back({.text = numbers.back(), .type = ParameterType::integer});
+    numbers.push_back(std::to_string(rows++));
+    values.push_back({.text = numbers.back(), .type = ParameterType::integer});
+    if (auto bound = sqlite::bind(load, values); !bound) {
+      (void)connection->run("ROLLBACK");
+      return bound;
+    }
+    if (const int code = connection->step_own(load); code != SQLITE_DONE) {
+      Error error = connection->error(code);
+      (void)connection->run("ROLLBACK");
+      return std::unexpected(std::move(error));
+    }
+  }
+  return connection->run("COMMIT");
+}
+
+core::Task<Result<void>> SqliteStaging::add(std::span<const StagedValue> values,
+                                            std::span<const std::uint64_t> lines) {
+  std::string texts;
+  for (const StagedValue& value : values) pack(texts, value);
+  auto work = [stage = stage_, texts = std::move(texts), lines = std::vector(lines.begin(), lines.end())] {
+    return stage->insert(texts, lines);
+  };
+  auto done = co_await threads_.run(mailbox_, std::move(work));
+  if (!done) co_return std::unexpected(of_pool(done.error()));
+  co_return std::move(*done);
+}
+
+Result<void> SqliteStaging::Stage::find_duplicates() {
+  auto distinct = connection->prepared(0, plan.distinct.text);
+  if (!distinct) return std::unexpected(std::move(distinct.error()));
+  sqlite3_stmt* handle = (*distinct)->handle;
+  int code = sqlite3_step(handle);
+  const bool all = code == SQLITE_ROW && static_cast<std::uint64_t>(sqlite3_column_int64(handle, 0)) == rows;
+  sqlite3_reset(handle);
+  if (code != SQLITE_ROW) return std::unexpected(connection->error(code));
+  if (all) return {};
+  auto duplicates = connection->prepared(1, plan.duplicates.text);
+  if (!duplicates) return std::unexpected(std::move(duplicates.error()));
+  handle = (*duplicates)->handle;
+  for (code = sqlite3_step(handle); code == SQLITE_ROW; code = sqlite3_step(handle)) {
+    outcome.faults.push_back({.line = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 0)),
+                              .row = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 1)),
+                              .column = {},
+                              .reason = "has the same key as row " + std::to_string(sqlite3_column_int64(handle, 2))});
+  }
+  sqlite3_reset(handle);
+  if (code != SQLITE_DONE) return std::unexpected(connection->error(code));
+  return {};
+}
+
+Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement) {
+  auto prepared = connection->prepared(2, statement.text);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  std::vector<Argument> chosen;
+  for (const Parameter& parameter : statement.parameters) {
+    const auto at = std::ranges::find(plan.parameters, parameter.name, &Parameter::name);
+    chosen.push_back(owned.list[static_cast<std::size_t>(at - plan.parameters.begin())]);
+  }
+  sqlite3_stmt* const handle = (*prepared)->handle;
+  if (auto bound = sqlite::bind(handle, chosen); !bound) return std::unexpected(std::move(bound.error()));
+  const std::int64_t before = sqlite3_total_changes64(connection->get());
+  int code = sqlite3_step(handle);
+  while (code == SQLITE_ROW) code = sqlite3_step(handle);
+  const bool changed = sqlite3_total_changes64(connection->get()) != before;
+  const auto changes = static_cast<std::uint64_t>(changed ? sqlite3_changes64(connection->get()) : 0);
+  if (code != SQLITE_DONE) {
+    Error error = connection->error(code);
+    sqlite3_reset(handle);
+    return std::unexpected(std::move(error));
+  }
+  sqlite3_reset(handle);
+  return changes;
+}
+
+// The writer's thread.
+Result<void> SqliteStaging::Stage::write(bool commit) {
+  if (abandoned.load(std::memory_order_relaxed)) {
+    return std::unexpected(Error{Failure::statement, {}, "nobody waits for it any more"});
+  }
+  if (auto opened = open(); !opened) return opened;
+  if (!plan.index.empty()) {
+    if (auto made = connection->run(plan.index.c_str()); !made) return made;
+  }
+  if (auto found = find_duplicates(); rows != 0 && !found) return found;
+  if (!outcome.faults.empty()) return {};
+  if (auto begun = connection->run("BEGIN IMMEDIATE"); !begun) return begun;
+  auto written = write_opened();
+  if (written && commit) written = connection->run("COMMIT");
+  if (sqlite3_get_autocommit(connection->get()) == 0) (void)connection->run("ROLLBACK");
+  return written;
+}
+
+Result<void> SqliteStaging::Stage::write_opened() {
+  const auto take = [&](const Statement& statement, std::uint64_t& into) -> Result<void> {
+    auto changes = change(statement);
+    if (!changes) return std::unexpected(std::move(changes.error()));
+    into = *changes;
+    return {};
+  };
+  if (plan.remove) {
+    if (auto done = take(*plan.remove, outcome.deleted); !done) return done;
+  }
+  if (rows == 0) return {};
+  if (plan.update) {
+    if (auto done = take(*plan.update, outcome.updated); !done) return done;
+  }
+  if (auto done = take(plan.insert, outcome.inserted); !done) return done;
+  outcome.unchanged = rows - std::min(rows, outcome.updated + outcome.inserted);
+  return {};
+}
+
+core::Task<Result<SetOutcome>> SqliteStaging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
+  struct Deadline : core::Timer {
+    explicit Deadline(Stage& stage) : Timer(fire), stage(stage) {}
+    static void fire(core::Timer& timer) noexcept {
+      static_cast<Deadline&>(timer).stage.expired.store(true, std::memory_order_relaxed);
+    }
+    Stage& stage;
+  };
+  stage_->owned = sqlite::OwnedArguments(arguments);
+  Deadline deadline(*stage_);
+  const auto timeout = std::chrono::milliseconds(stage_->options.statement_timeout_ms);
+  if (options.deadline != never) {
+    reactor_.timers().schedule(deadline, options.deadline);
+  } else if (timeout != 0ms) {
+    reactor_.timers().schedule(deadline, reactor_.now() + timeout);
+  }
+  auto done = co_await writer_.run(reactor_, mailbox_,
+                                   [stage = stage_, commit = options.commit] { return stage->write(commit); });
+  if (!done) co_return std::unexpected(std::move(done.error()));
+  co_return std::move(stage_->outcome);
+}
+
+}  // namespace sluice::sql

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "sql/set/set.h"
+#include "sql/sqlite/connection.h"
+#include "sql/sqlite/writer.h"
+#include "sql/staging.h"
+
+namespace sluice::sql {
+
+// The rows of a set in a temporary table of a connection of its own, filled by the blocking pool as they come. The
+// transaction that then writes runs on the writer's thread, so that it meets no other of this process.
+class SqliteStaging final : public Staging {
+ public:
+  SqliteStaging(const SqliteOptions& options, const SetPlan& plan, core::Reactor& reactor, core::Mailbox& mailbox,
+                core::BlockingPool& threads, SqliteWriter& writer);
+  ~SqliteStaging() override;
+
+  [[nodiscard]] core::Task<Result<void>> add(std::span<const StagedValue> values,
+                                             std::span<const std::uint64_t> lines) override;
+  [[nodiscard]] core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments,
+                                                     const ApplyOptions& options) override;
+
+ private:
+  // What the threads work on; it lasts as long as one of them does.
+  struct Stage {
+    Stage(const SqliteOptions& given, const SetPlan& plan_) : options(given), plan(plan_) {}
+    ~Stage();
+    [[nodiscard]] Result<void> open();
+    [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
+    [[nodiscard]] Result<void> write(bool commit);
+    [[nodiscard]] Result<void> write_opened();
+    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement);
+    [[nodiscard]] Result<void> find_duplicates();
+
+    const SqliteOptions options;
+    const SetPlan plan;  // its own: the configuration's may be gone before a thread has ended
+    std::unique_ptr<sqlite::Connection> connection;
+    sqlite3_stmt* load = nullptr;
+    std::uint64_t rows = 0;
+    sqlite::OwnedArguments owned;
+    SetOutcome outcome;
+    std::atomic<bool> abandoned{false};
+    std::atomic<bool> expired{false};
+  };
+
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  core::BlockingPool& threads_;
+  SqliteWriter& writer_;
+  std::shared_ptr<Stage> stage_;
+};
+
+}  // namespace sluice::sql

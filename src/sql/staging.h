@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/task.h"
+#include "sql/transaction.h"
+
+namespace sluice::sql {
+
+struct Argument;
+struct Error;
+struct SetPlan;
+enum class ParameterType : std::uint8_t;
+
+// One value of a staged row.
+struct StagedValue {
+  std::optional<std::string_view> text;  // none: NULL
+  bool left_out = false;                 // of an optional column: it stays as it is
+  ParameterType type{};                  // SQLite: what a column without a type of its own stores it as
+};
+
+// A row that the set cannot have.
+struct StagedFault {
+  std::uint64_t line = 0;  // as it was given
+  std::uint64_t row = 0;   // 0-based
+  std::string column;      // may be empty
+  std::string reason;
+};
+
+struct SetOutcome {
+  std::uint64_t inserted = 0;
+  std::uint64_t updated = 0;
+  std::uint64_t deleted = 0;
+  std::uint64_t unchanged = 0;
+  std::vector<StagedFault> faults;  // not empty: nothing has been written
+};
+
+struct ApplyOptions {
+  bool commit = true;         // false: finds out what would change, and changes nothing
+  std::uint32_t retries = 0;  // how often the transaction is tried again where another one is in its way
+  Instant deadline = never;   // `never`: the database's statement timeout holds
+};
+
+// The rows of one set on their way into the database, and what becomes of them. One call at a time, each until its end;
+// after an error, and after apply(), it can only be destroyed. What was not applied leaves no trace.
+class Staging : public core::SlabAllocated {
+ public:
+  virtual ~Staging() = default;
+  // More rows: `values` is row-major, in the order of SetPlan::staged; `lines` has a line for each row. Waits while the
+  // database takes them more slowly than they come.
+  [[nodiscard]] virtual core::Task<std::expected<void, Error>> add(std::span<const StagedValue> values,
+                                                                   std::span<const std::uint64_t> lines) = 0;
+  // In one transaction. `arguments` are in the order of SetPlan::parameters.
+  [[nodiscard]] virtual core::Task<std::expected<SetOutcome, Error>> apply(std::span<const Argument> arguments,
+                                                                           const ApplyOptions& options) = 0;
+};
+
+}  // namespace sluice::sql

@@ -1,0 +1,247 @@
+"""Methods that write, on both databases: statements of the configuration, rows of JSON bodies, one transaction each."""
+import json
+import sqlite3
+import threading
+
+import pytest
+
+CONFIG = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/films"
+get = "SELECT id, slug, score FROM films ORDER BY id"
+[endpoint.post]
+sql = "INSERT INTO films (slug, score) VALUES (:slug, :score) RETURNING id, slug, score"
+location = "/films/{{slug}}"
+[[endpoint]]
+path = "/films/{{slug}}"
+returns = "object"
+get = "SELECT id, slug, score FROM films WHERE slug = :slug"
+put = "UPDATE films SET score = :rating WHERE slug = :slug RETURNING slug, score"
+patch = "UPDATE films SET score = :rating WHERE slug = :slug"
+delete = "DELETE FROM films WHERE slug = :slug"
+params.rating = {{ from = "body.rating.value", type = "real", required = true }}
+[[endpoint]]
+path = "/all"
+returns = "object"
+patch = "UPDATE films SET score = :score RETURNING slug"
+delete = "DELETE FROM films RETURNING slug"
+[[endpoint]]
+path = "/moves"
+[endpoint.post]
+before = ["UPDATE films SET score = score - :amount WHERE slug = :from_slug",
+          "UPDATE films SET score = score + :amount WHERE slug = :to_slug"]
+sql = "SELECT slug, score FROM films WHERE slug IN (:from_slug, :to_slug) ORDER BY slug"
+isolation = "serializable"
+[[endpoint]]
+path = "/slow"
+timeout = "300ms"
+{slow}
+[[endpoint]]
+path = "/who"
+post = "INSERT INTO films (slug, score) VALUES (:agent, :session) RETURNING slug, score"
+params.agent = {{ from = "header.x-agent", trim = true, required = true }}
+params.session = {{ from = "cookie.session", type = "real", default = 1.5 }}
+'''
+SLOW = {
+    "sqlite": 'post = "INSERT INTO films (slug) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) '
+              'SELECT n FROM c"',
+    "postgres": 'post = "INSERT INTO films (slug) SELECT pg_sleep(30)::text"',
+}
+JSON = "Content-Type: application/json"
+
+
+class Films:
+    def __init__(self, server, kind, query):
+        self.server, self.kind, self.query = server, kind, query
+
+    def call(self, method, target, body=None, *fields):
+        with self.server.connect() as connection:
+            return self.call_on(connection, method, target, body, *fields)
+
+    @staticmethod
+    def call_on(connection, method, target, body=None, *fields):
+        data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        lines = [f"{method} {target} HTTP/1.1", "Host: test", *fields]
+        if body is not None:
+            lines += [f"Content-Length: {len(data)}"]
+            if not any(field.lower().startswith("content-type") for field in fields):
+                lines += [JSON]
+        connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+        return connection.read()
+
+    def problem(self, status, method, target, body=None, *fields):
+        answer = self.call(method, target, body, *fields)
+        assert answer.status == status, (answer.status, answer.body, self.server.log)
+        assert answer.get("content-type") == "application/problem+json"
+        found = json.loads(answer.body)
+        assert found["status"] == status
+        return found
+
+    def rows(self):
+        return [(row["slug"], row["score"]) for row in json.loads(self.call("GET", "/films").body)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def films(request, sluice, tmp_path):
+    key = "integer PRIMARY KEY" if request.param == "sqlite" else "serial PRIMARY KEY"
+    schema = (f"CREATE TABLE films (id {key}, slug text UNIQUE NOT NULL, score double precision CHECK (score <= 10));"
+              "CREATE TABLE parts (film int REFERENCES films (id));")
+    if request.param == "sqlite":
+        path = tmp_path / "films.db"
+
+        def query(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            try:
+                return database.execute(sql).fetchall()
+            finally:
+                database.close()
+
+        for statement in schema.split(";"):
+            query(statement)
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
+
+        query("DROP TABLE IF EXISTS parts; DROP TABLE IF EXISTS films; " + schema)
+        url = postgres.url()
+    return Films(sluice(CONFIG.format(url=url, slow=SLOW[request.param])), request.param, query)
+
+
+def test_create_change_and_delete(films):
+    made = films.call("POST", "/films", {"slug": "am ende/ß", "score": 8.5})
+    assert made.status == 201
+    assert made.get("location") == "/films/am%20ende%2F%C3%9F"
+    assert json.loads(made.body) == {"id": 1, "slug": "am ende/ß", "score": 8.5}
+    assert json.loads(films.call("GET", made.get("location")).body)["id"] == 1
+    films.call("POST", "/films", {"slug": "alien"})
+    assert films.rows() == [("am ende/ß", 8.5), ("alien", None)]
+
+    changed = films.call("PUT", "/films/alien", {"rating": {"value": 9.25}})
+    assert (changed.status, json.loads(changed.body)) == (200, {"slug": "alien", "score": 9.25})
+    assert films.call("PATCH", "/films/alien", {"rating": {"value": "1.5"}}).status == 204
+    assert films.rows()[1] == ("alien", 1.5)
+    films.problem(404, "PATCH", "/films/none", {"rating": {"value": 1}})
+    films.problem(404, "PUT", "/films/none", {"rating": {"value": 1}})
+
+    assert films.call("DELETE", "/films/alien").status == 204
+    films.problem(404, "DELETE", "/films/alien")
+    assert len(films.rows()) == 1
+
+
+def test_several_rows_are_one_transaction(films):
+    made = films.call("POST", "/films", [{"slug": "a", "score": 1}, {"slug": "b"}])
+    assert made.status == 201 and made.get("location") is None
+    assert [row["slug"] for row in json.loads(made.body)] == ["a", "b"]
+    films.problem(409, "POST", "/films", [{"slug": "c"}, {"slug": "a"}])
+    films.problem(422, "POST", "/films", [{"slug": "c"}, {"slug": "d", "score": 11}])
+    assert films.rows() == [("a", 1), ("b", None)]
+    made = films.call("POST", "/films", '{"slug":"x"}\n{"slug":"y"}\n', "Content-Type: application/x-ndjson")
+    assert (made.status, len(json.loads(made.body))) == (201, 2)
+    assert films.call("POST", "/films", "[]").status == 200
+    assert len(films.rows()) == 4
+
+
+def test_rows_that_cannot_be_taken_are_listed_and_nothing_is_written(films):
+    found = films.problem(422, "POST", "/films", '[{"slug":"a"},\n{"slug":"b","scor":1},\n\n {"slug":[1]},{"slug":7}]')
+    assert [(each["line"], each["row"], each["pointer"]) for each in found["errors"]] == [(2, 1, "/1/scor")]
+    many = [{"slug": str(n), "wrong": 1} for n in range(150)]
+    assert len(films.problem(422, "POST", "/films", many)["errors"]) == 100
+    found = films.problem(422, "PATCH", "/films/a", {"rating": {"value": "high"}})
+    assert found["errors"] == [{"line": 1, "row": 0, "pointer": "/rating/value", "detail": "must be a number"}]
+    found = films.problem(422, "PATCH", "/films/a", {"rating": {}})
+    assert found["errors"][0]["detail"] == "is missing"
+    films.problem(422, "PATCH", "/films/a", {"rating": {"value": None}})
+    assert films.rows() == []
+
+
+def test_bodies_that_cannot_be_read(films):
+    assert films.problem(400, "POST", "/films", '[{"slug":"a"},')["errors"][0]["row"] == 1
+    films.problem(400, "POST", "/films", '{"slug":"a"} x')
+    films.problem(400, "POST", "/films", "")
+    films.problem(400, "POST", "/films")
+    assert "application/json" in films.problem(415, "POST", "/films", "slug=a", "Content-Type: text/html")["detail"]
+    films.problem(415, "POST", "/films", "{}", "Content-Type: application/json; charset=latin1")
+    assert films.call("PUT", "/films", {}).status == 405
+    assert films.call("OPTIONS", "/films/a").get("allow") == "GET, HEAD, PUT, DELETE, PATCH, OPTIONS"
+    assert films.rows() == []
+
+
+def test_more_rows_than_an_object_are_not_written(films):
+    films.call("POST", "/films", [{"slug": "a", "score": 1}, {"slug": "b", "score": 1}])
+    films.problem(500, "PATCH", "/all", {"score": 5})
+    films.problem(500, "DELETE", "/all")
+    assert films.rows() == [("a", 1), ("b", 1)]
+
+
+def test_what_the_database_refuses(films):
+    films.call("POST", "/films", {"slug": "a"})
+    assert "key" in films.problem(409, "POST", "/films", {"slug": "a"})["detail"]
+    films.problem(422, "POST", "/films", {"slug": None})
+    films.problem(422, "POST", "/films", {"score": 1})
+    films.problem(422, "POST", "/films", {"slug": "b", "score": 11})
+    films.query("INSERT INTO parts VALUES (1)")
+    assert "refer" in films.problem(409, "DELETE", "/films/a")["detail"]
+    for body in ({"slug": "x'; DROP TABLE films; --"}, {"slug": ":slug $1 ?1"}):
+        assert json.loads(films.call("POST", "/films", body).body)["slug"] == body["slug"]
+    if films.kind == "postgres":
+        films.problem(422, "POST", "/films", {"slug": "c", "score": "high"})
+
+
+def test_statements_of_one_request_are_one_transaction(films):
+    films.call("POST", "/films", [{"slug": "a", "score": 5}, {"slug": "b", "score": 5}])
+    moved = films.call("POST", "/moves", {"from_slug": "a", "to_slug": "b", "amount": 2})
+    assert moved.status == 200, films.server.log
+    assert json.loads(moved.body) == [{"slug": "a", "score": 3}, {"slug": "b", "score": 7}]
+    films.problem(422, "POST", "/moves", {"from_slug": "a", "to_slug": "b", "amount": 4})  # b would be 11
+    assert films.rows() == [("a", 3), ("b", 7)]
+
+
+def test_concurrent_moves_lose_nothing(films):
+    films.call("POST", "/films", [{"slug": "a", "score": 0}, {"slug": "b", "score": 0}])
+    statuses = []
+
+    def work():
+        with films.server.connect() as connection:
+            for _ in range(25):
+                body = {"from_slug": "a", "to_slug": "b", "amount": 0.01}
+                statuses.append(films.call_on(connection, "POST", "/moves", body).status)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = statuses.count(200)
+    assert set(statuses) <= {200, 409} and done >= 25, statuses
+    if films.kind == "sqlite":
+        assert done == 150
+    scores = dict(films.rows())
+    assert scores["a"] == pytest.approx(-0.01 * done) and scores["b"] == pytest.approx(0.01 * done)
+
+
+def test_a_slow_statement_is_cancelled(films):
+    films.problem(504, "POST", "/slow")
+    assert films.call("POST", "/films", {"slug": "after"}).status == 201
+    assert films.rows() == [("after", None)]
+
+
+def test_headers_and_cookies(films):
+    made = films.call("POST", "/who", None, "X-Agent:  smith ", 'Cookie: a=b; session="2.5"; session=3')
+    assert json.loads(made.body) == {"slug": "smith", "score": 2.5}
+    assert json.loads(films.call("POST", "/who", None, "x-agent: jones").body)["score"] == 1.5
+    assert "x-agent" in films.problem(400, "POST", "/who")["detail"]
+    films.problem(400, "POST", "/who", None, "X-Agent: neo", "Cookie: session=red")
+
+
+def test_a_client_that_leaves_in_the_middle(films):
+    for _ in range(20):
+        with films.server.connect() as connection:
+            connection.send("POST /moves HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 54\r\n\r\n")
+            connection.send('{"from_slug": "a", "to_slug": "b", "amount": 0.000001}')
+    assert films.call("POST", "/films", {"slug": "a"}).status == 201
+    films.problem(409, "POST", "/films", {"slug": "a"})
