@@ -114,6 +114,14 @@ def test_a_slow_reader_gets_all_of_it(sluice, io, config):
             assert slow.read().body == BIG
 
 
+def expect_in_log(server, pattern):
+    """The lines of the start come when the server is ready already."""
+    end = time.monotonic() + 20
+    while not re.search(pattern, server.log, re.M):
+        assert time.monotonic() < end, server.log
+        time.sleep(0.02)
+
+
 def resident_kib(server):
     status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
@@ -203,7 +211,7 @@ def test_a_stopped_process_goes_on(sluice, io, config):
 def test_what_runs_is_told(sluice, io, config):
     server = sluice(config, io)
     name = "io_uring" if "uring" in io else "epoll"
-    assert re.search(rf"^  io +{name}$", server.log, re.M), server.log
+    expect_in_log(server, rf"^  io +{name}$")
     assert f'sluice_io_info{{io="{name}"}} 1\n' in server.admin("/metrics")[1]
 
 
@@ -239,6 +247,6 @@ def test_auto_falls_back_and_uring_does_not(sluice, tmp_path, config, error, say
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         thread.submit(refuse_io_uring(error)).result()
         server = thread.submit(sluice, config, 'io = "auto"\n').result()
-    assert re.search(rf"^  io +epoll \(io_uring_setup: .*{re.escape(says)}", server.log, re.M), server.log
+    expect_in_log(server, rf"^  io +epoll \(io_uring_setup: .*{re.escape(says)}")
     assert server.get("/hello.txt").body == HELLO
     assert 'sluice_io_info{io="epoll"} 1\n' in server.admin("/metrics")[1]
