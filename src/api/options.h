@@ -54,16 +54,21 @@ inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"ob
 struct ColumnOptions : ParamOptions {
   bool key = false;
 
+  template <class T>
+  static constexpr T ColumnOptions::*own(T ParamOptions::*member) {
+    return member;
+  }
+
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
-    v.field("from", &ColumnOptions::from,
+    v.field("from", own(&ParamOptions::from),
             "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name.",
             {.check = check_source});
-    v.field("required", &ColumnOptions::required, "A row without a value, or with null, is refused.");
-    v.field("default", &ColumnOptions::default_value, "The value where the request has none.");
-    v.field("trim", &ColumnOptions::trim, "Blanks at the ends of the value do not count.");
-    v.field("type", &ColumnOptions::type, "What the value is checked as. Without it the database's own type decides.");
+    v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
+    v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
+    v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
+    v.field("type", own(&ParamOptions::type), "What the value is checked as. Without it the database's own type decides.");
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "api/refusals.h"
+#include "api/table_sql.h"
 #include "core/sleep.h"
 
 namespace sluice::api {
@@ -78,11 +79,12 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
 }
 
 WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, const MethodOptions& options,
-                     const http::Pattern& pattern, std::vector<sql::Statement> statements)
+                     const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
       object(endpoint.returns == Returns::object),
-      inserts(method == http::Method::post && begins_with_insert(options.sql.value)),
+      inserts(updates_first || (method == http::Method::post &&
+                                (!options.table.value.empty() || begins_with_insert(options.sql.value)))),
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries) {
@@ -90,7 +92,8 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
     for (const sql::Parameter& parameter : step.statement.parameters) {
-      Source source = source_of(parameter, endpoint.params, pattern, in_body);
+      const auto of_table = table_source(parameter.name, options, pattern);
+      Source source = of_table ? *of_table : source_of(parameter, endpoint.params, pattern, in_body);
       if (source.from == From::body) {
         const auto known = std::ranges::find(shape.names, source.key);
         source.body_index = static_cast<std::size_t>(known - shape.names.begin());
@@ -102,6 +105,10 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   }
   main = std::move(before.back());
   before.pop_back();
+  if (updates_first) {
+    update_first = std::move(before.back());
+    before.pop_back();
+  }
   const auto& columns = main.statement.columns;
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
   rows_layouts = make_layouts(columns, false);
@@ -120,6 +127,7 @@ struct WriteEndpoint::Rows {
 struct WriteEndpoint::Outcome {
   std::vector<sql::Written> written;  // by the main statement, for each row
   std::uint64_t changes = 0;
+  bool created = false;              // `main` has inserted
   std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
   std::optional<http::Response> refusal;
 };
@@ -241,9 +249,34 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       co_return outcome;
     }
     const bool last = row + 1 == rows.count;
+    if (plan.update_first) {
+      std::vector<sql::Argument> changes;
+      if (auto bound = binder.bind(plan.update_first->sources, request, values, changes); !bound) {
+        outcome.refusal = refuse_value(bound.error());
+        co_return outcome;
+      }
+      auto updated = co_await transaction->execute(plan.update_first->statement, changes);
+      if (!updated) co_return std::unexpected(std::move(updated.error()));
+      if (updated->changes != 0) {
+        outcome.changes += updated->changes;
+        outcome.written.push_back(std::move(*updated));
+        if (!last) continue;
+        if (auto committed = co_await transaction->commit(); !committed) {
+          co_return std::unexpected(std::move(committed.error()));
+        }
+        co_return outcome;
+      }
+      arguments.clear();  // the binder's texts have moved
+      (void)binder.bind(plan.main.sources, request, values, arguments);
+      outcome.created = true;
+    }
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
                                : transaction->execute(plan.main.statement, arguments));
-    if (!done) co_return std::unexpected(std::move(done.error()));
+    if (!done) {
+      // Somebody else has inserted the row meanwhile: now there is one to replace.
+      if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
+      co_return std::unexpected(std::move(done.error()));
+    }
     outcome.changes += done->changes;
     outcome.written.push_back(std::move(*done));
   }
@@ -271,7 +304,8 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
     return http::problem(404, "There is no such thing.");
   }
   http::Response response;
-  response.status = plan.inserts && outcome.changes != 0 ? 201 : 200;
+  const bool created = plan.update_first ? outcome.created : plan.inserts;
+  response.status = created && outcome.changes != 0 ? 201 : 200;
   if (response.status == 201 && plan.location && count == 1) {
     for (const sql::Written& written : outcome.written) {
       if (written.rows.rows == 0) continue;

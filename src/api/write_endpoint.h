@@ -43,9 +43,10 @@ struct WritePlan {
     std::vector<Source> sources;  // in the order of the statement's parameters
   };
 
-  // `statements`: those of `before` and then the method's own, prepared with declared_parameters().
+  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own; prepared
+  // with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
-            const http::Pattern& pattern, std::vector<sql::Statement> statements);
+            const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
 
   std::string path;
   http::Method method{};
@@ -55,6 +56,7 @@ struct WritePlan {
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
   std::vector<Step> before;
+  std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
   Shape shape;             // of the body; without names it is not read
   std::optional<LocationPattern> location;

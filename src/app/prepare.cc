@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/table_sql.h"
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
@@ -66,7 +67,7 @@ http::Pattern files_pattern(const std::string& path) {
 
 bool Plan::writes_to(std::size_t database) const {
   return std::ranges::any_of(
-      endpoints, [&](const Endpoint& endpoint) { return endpoint.database == database && !endpoint.writes.empty(); });
+      endpoints, [&](const Endpoint& endpoint) { return endpoint.database == database && (!endpoint.writes.empty() || !endpoint.sets.empty()); });
 }
 
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
@@ -133,7 +134,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       continue;
     }
     const auto declared = api::declared_parameters(options, *pattern);
-    Plan::Endpoint endpoint{.pattern = *pattern, .database = index, .get = nullptr, .writes = {}};
+    Plan::Endpoint endpoint{.pattern = *pattern, .database = index, .get = nullptr, .writes = {}, .sets = {}};
     std::vector<std::string> used;  // names of parameters
     std::optional<sql::Error> away;
     const auto take = [&](const Located<std::string>& text,
@@ -168,12 +169,53 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       whole = statement.has_value();
       if (statement) endpoint.get = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
     }
+    const auto dialect = named->value.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
     for (const auto& [method, writing] : options.writing_methods()) {
       std::vector<Located<std::string>> texts = writing->before;
-      texts.push_back(writing->sql);
+      bool updates_first = false;
+      if (!writing->table.value.empty()) {
+        auto table = run(*reactor, mailbox,
+                         sql::describe_table(database, dialect, writing->table.value, next_ids[index]++));
+        if (!table) {
+          (void)take(writing->table, std::unexpected(table.error()));
+          whole = false;
+          continue;
+        }
+        if (!writing->existing.value.empty() || writing->set.value) {
+          auto set = api::set_options(method, *writing, *pattern);
+          set.first_id = std::exchange(next_ids[index], next_ids[index] + sql::set_statements);
+          auto prepared = run(*reactor, mailbox, sql::prepare_set(database, dialect, *table, std::move(set), declared));
+          if (!prepared) {
+            const auto& text = writing->existing.value.empty() ? writing->table : writing->existing;
+            (void)take(text, std::unexpected(prepared.error()));
+            whole = false;
+            continue;
+          }
+          for (const sql::Parameter& parameter : prepared->parameters) used.push_back(parameter.name);
+          for (const auto& column : writing->columns) used.push_back(api::column_source(column, *pattern).key);
+          endpoint.sets.push_back(
+              std::make_shared<const api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared)));
+          continue;
+        }
+        auto made = api::make_table_sql(method, *writing, *pattern, dialect, *table);
+        if (!made) {
+          errors.list.push_back({.position = writing->table.position,
+                                 .message = "endpoint " + options.path.value + ": " + made.error()});
+          whole = false;
+          continue;
+        }
+        for (const auto& column : writing->columns) used.push_back(api::column_source(column, *pattern).key);
+        updates_first = !made->update_first.empty();
+        if (updates_first) texts.emplace_back(std::move(made->update_first), writing->table.position);
+        texts.emplace_back(std::move(made->sql), writing->table.position);
+      } else {
+        texts.push_back(writing->sql);
+      }
       std::vector<sql::Statement> statements;
       for (const auto& text : texts) {
         auto prepared = run(*reactor, mailbox, database.prepare_writing(text.value, next_ids[index]++, declared));
+        // Nobody has written the text of a table's statement, so there is no place in it to tell.
+        if (!prepared && !writing->table.value.empty()) prepared.error().position = 0;
         if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
       }
       whole &= statements.size() == texts.size();
@@ -187,7 +229,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         }
       }
       endpoint.writes.push_back(std::make_shared<const api::WritePlan>(method, options, *writing, *pattern,
-                                                                       std::move(statements)));
+                                                                       std::move(statements), updates_first));
     }
     if (away) return unreachable(named->value, *away);
     if (whole) config::check_parameters(options, {used.begin(), used.end()}, config.source, errors.list);

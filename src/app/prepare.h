@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/endpoint.h"
+#include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
 #include "app/io.h"
@@ -23,6 +24,7 @@ struct Plan {
     std::size_t database = 0;  // index in options.databases
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
+    std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
   };
   struct Files {
     http::Pattern pattern;

@@ -94,6 +94,10 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       route.handlers[static_cast<std::size_t>(write->method)] =
           own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble));
     }
+    for (const auto& set : endpoint.sets) {
+      route.handlers[static_cast<std::size_t>(set->method)] =
+          own(std::make_unique<api::SetEndpoint>(set, database, core.reactor(), trouble));
+    }
     add(std::move(route));
   }
   for (const Plan::Files& files : plan_->files) {

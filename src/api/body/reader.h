@@ -21,8 +21,9 @@ class Reader : public RowReader {
   }
   [[nodiscard]] std::span<const Value> row() const final { return fields_.values(); }
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
+  [[nodiscard]] std::uint64_t row_line() final { return text_.line_of(row_begin_); }
   [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
-    return {.line = text_.line_of(row_begin_),
+    return {.line = row_line(),
             .row = row_ - 1,
             .pointer = pointer_to(shape_.names[name]),
             .reason = std::move(reason)};

@@ -75,6 +75,8 @@ class RowReader {
   [[nodiscard]] virtual std::span<const Value> row() const = 0;
   // After `bad_row` and `broken`.
   [[nodiscard]] virtual const RowFault& fault() const = 0;
+  // The line that the row begins in. After `row`.
+  [[nodiscard]] virtual std::uint64_t row_line() = 0;
   // That a value of the row, by its place in Shape::names, is wrong for another reason. After `row`.
   [[nodiscard]] virtual RowFault fault_of(std::size_t name, std::string reason) = 0;
   // Whether the body is one object (or a form), rather than an array or lines: known with the first row.

@@ -203,15 +203,63 @@ class Checker {
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    for (const auto& [method, writing] : endpoint.writing_methods()) check_method(method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
-      check_source(parameter, pattern);
+      check_source(parameter.value, pattern);
     }
   }
 
-  void check_source(const Named<api::ParamOptions>& parameter, const http::Pattern& pattern) {
-    if (!parameter.value.from) return;
-    const auto& from = *parameter.value.from;
+  void check_method(http::Method method, const api::MethodOptions& writing, const http::Pattern& pattern) {
+    const bool has_table = !writing.table.value.empty();
+    if (writing.sql.value.empty() && !has_table) {
+      complain(writing.position, "this method has no statement", "add sql = \"...\", or table = \"...\" and its columns");
+    }
+    if (!writing.sql.value.empty() && has_table) {
+      complain(writing.table.position, "a method has either \"sql\" or \"table\"");
+    }
+    if (has_table && writing.columns.empty()) {
+      complain(writing.table.position, "\"table\" needs \"columns\"", "add columns.NAME = {}");
+    }
+    const auto needs_table = [&](bool is_set, Position position, std::string_view key) {
+      if (is_set && !has_table) complain(position, fmt::format("\"{}\" is for a method with \"table\"", key));
+    };
+    needs_table(!writing.columns.empty(), writing.columns.empty() ? Position{} : writing.columns[0].name.position,
+                "columns");
+    needs_table(!writing.existing.value.empty(), writing.existing.position, "existing");
+    needs_table(writing.set.value, writing.set.position, "set");
+    needs_table(!writing.returning.value.empty(), writing.returning.position, "returning");
+    if (!writing.existing.value.empty() && method != http::Method::put) {
+      complain(writing.existing.position, "\"existing\" is for PUT, which replaces what it selects");
+    }
+    if (writing.set.value && method != http::Method::patch) {
+      complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
+    }
+    const bool is_set = writing.set.value || !writing.existing.value.empty();
+    if (is_set && !writing.returning.value.empty()) {
+      complain(writing.returning.position, "a set answers with counts, not with rows");
+    }
+    if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
+    if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
+    for (const auto& column : writing.columns) {
+      check_source(column.value, pattern);
+      check_default(column.name, column.value);
+    }
+  }
+
+  void check_default(const Located<std::string>& name, const api::ParamOptions& options) {
+    if (options.default_value && options.required.value) {
+      complain(options.required.position, "a parameter with a default is never missing",
+               "remove \"required\" or \"default\"");
+    }
+    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
+      complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name.value));
+    }
+  }
+
+  void check_source(const api::ParamOptions& options, const http::Pattern& pattern) {
+    if (!options.from) return;
+    const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
     if (!source) return;  // complained about when it was read
     const auto names = pattern.names();
@@ -219,7 +267,7 @@ class Checker {
       complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }
     if (source->from == api::From::environment && std::getenv(source->key.c_str()) == nullptr &&
-        !parameter.value.default_value) {
+        !options.default_value) {
       complain(from.position, fmt::format("the environment has no {}", source->key), "set it, or add a default");
     }
   }
@@ -315,13 +363,7 @@ class Checker {
       }
       return;
     }
-    if (options.default_value && options.required.value) {
-      complain(options.required.position, "a parameter with a default is never missing",
-               "remove \"required\" or \"default\"");
-    }
-    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
-      complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name));
-    }
+    check_default(parameter.name, options);
   }
 
   void check_files(files::FilesOptions& files) {

@@ -1,0 +1,225 @@
+"""PUT and PATCH of sets, and methods that name a table, on both databases."""
+import json
+import sqlite3
+
+import pytest
+
+from test_write import Films, JSON
+
+CONFIG = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/films/{{slug}}/tags"
+get = "SELECT tag, weight, note FROM tags WHERE film = :slug ORDER BY tag"
+[endpoint.put]
+table = "tags"
+existing = "SELECT tag FROM tags WHERE film = :slug -- the film's own"
+columns.film = {{ key = true, from = "path.slug" }}
+columns.tag = {{ key = true, trim = true }}
+columns.weight = {{ default = 1 }}
+columns.note = {{}}
+[endpoint.patch]
+table = "tags"
+set = true
+columns.film = {{ key = true, from = "path.slug" }}
+columns.tag = {{ key = true }}
+columns.weight = {{}}
+columns.note = {{}}
+[[endpoint]]
+path = "/readings"
+get = "SELECT * FROM readings ORDER BY at, value"
+[endpoint.put]
+table = "readings"
+existing = "SELECT * FROM readings"
+columns.at = {{ key = true }}
+columns.value = {{ key = true }}
+columns.data = {{}}
+[[endpoint]]
+path = "/items"
+get = "SELECT id, name, price, stock FROM items ORDER BY id"
+[endpoint.post]
+table = "items"
+columns.name = {{ required = true, trim = true }}
+columns.price = {{ type = "real" }}
+columns.stock = {{}}
+returning = "id, name, price, stock"
+location = "/items/{{id}}"
+[[endpoint]]
+path = "/items/{{id:int}}"
+returns = "object"
+get = "SELECT id, name, price, stock FROM items WHERE id = :id"
+[endpoint.put]
+table = "items"
+columns.id = {{ key = true, from = "path.id" }}
+columns.name = {{ required = true }}
+columns.price = {{}}
+columns.stock = {{}}
+returning = "id, name, price, stock"
+[endpoint.patch]
+table = "items"
+columns.id = {{ key = true, from = "path.id" }}
+columns.name = {{}}
+columns.price = {{}}
+returning = "id, name, price, stock"
+[endpoint.delete]
+table = "items"
+columns.id = {{ key = true, from = "path.id" }}
+'''
+SCHEMA = '''
+CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, weight numeric CHECK (weight < 100), note text,
+                   PRIMARY KEY (film, tag));
+CREATE TABLE readings (at {timestamp}, value numeric, data {json}, PRIMARY KEY (at, value));
+CREATE TABLE items (id {serial}, name text NOT NULL, price numeric, stock integer DEFAULT 7)
+'''
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def films(request, sluice, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "sets.db"
+
+        def query(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            try:
+                return database.execute(sql).fetchall()
+            finally:
+                database.close()
+
+        schema = SCHEMA.format(timestamp="text", json="text", serial="integer PRIMARY KEY")
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
+
+        schema = ("DROP TABLE IF EXISTS tags; DROP TABLE IF EXISTS readings; DROP TABLE IF EXISTS items;"
+                  + SCHEMA.format(timestamp="timestamptz", json="json", serial="serial PRIMARY KEY"))
+        url = postgres.url()
+    for statement in schema.split(";"):
+        query(statement)
+    return Films(sluice(CONFIG.format(url=url), server='body_limit = "64MiB"'), request.param, query)
+
+
+def counts(answer):
+    assert answer.status == 200, answer.body
+    found = json.loads(answer.body)
+    return found["inserted"], found["updated"], found["deleted"], found["unchanged"]
+
+
+def tags(films, slug="alien"):
+    return [(row["tag"], row["weight"], row["note"]) for row in json.loads(films.call("GET", f"/films/{slug}/tags").body)]
+
+
+def test_the_body_becomes_the_set(films):
+    films.query("INSERT INTO tags VALUES ('other', 'space', 5, 'stays')")
+    assert counts(films.call("PUT", "/films/alien/tags", [{"tag": "space"}, {"tag": " dark ", "weight": 2, "note": "x"}])
+                  ) == (2, 0, 0, 0)
+    assert tags(films) == [("dark", 2, "x"), ("space", 1, None)]
+    body = [{"tag": "dark", "weight": 2.0, "note": "x"}, {"tag": "new", "weight": 3}, {"tag": "space", "weight": 4}]
+    assert counts(films.call("PUT", "/films/alien/tags?dry-run", body)) == (1, 1, 0, 1)
+    assert len(tags(films)) == 2
+    assert counts(films.call("PUT", "/films/alien/tags", body)) == (1, 1, 0, 1)
+    assert counts(films.call("PUT", "/films/alien/tags", body)) == (0, 0, 0, 3)
+    assert counts(films.call("PUT", "/films/alien/tags", [{"tag": "new", "weight": 3}])) == (0, 0, 2, 1)
+    assert counts(films.call("PUT", "/films/alien/tags", "[]")) == (0, 0, 1, 0)
+    assert tags(films) == [] and tags(films, "other") == [("space", 5, "stays")]
+
+
+def test_other_formats(films):
+    csv = 'tag,weight,note\na,1.5,\nb,2,"two\nlines"\n'
+    assert counts(films.call("PUT", "/films/alien/tags", csv, "Content-Type: text/csv")) == (2, 0, 0, 0)
+    assert tags(films) == [("a", 1.5, None), ("b", 2, "two\nlines")]
+    csj = '"tag","weight"\n"a",1.50\n"c",null\n'
+    assert counts(films.call("PUT", "/films/alien/tags", csj, "Content-Type: application/csj")) == (1, 0, 1, 1)
+    lines = '{"tag":"a","weight":1.500}\n{"tag":"c"}\n'
+    found = counts(films.call("PUT", "/films/alien/tags", lines, "Content-Type: application/x-ndjson"))
+    assert found == (0, 1, 0, 1)  # a missing weight is its default, null was not
+
+
+def test_patch_deletes_nothing_and_keeps_what_is_not_said(films):
+    counts(films.call("PUT", "/films/alien/tags", [{"tag": "a", "weight": 1, "note": "n"}, {"tag": "b"}]))
+    found = counts(films.call("PATCH", "/films/alien/tags",
+                              [{"tag": "a", "weight": 9}, {"tag": "c", "note": "new"}, {"tag": "b"}]))
+    assert found == (1, 1, 0, 1)
+    assert tags(films) == [("a", 9, "n"), ("b", 1, None), ("c", None, "new")]
+    assert counts(films.call("PATCH", "/films/alien/tags", [{"tag": "a", "note": None}])) == (0, 1, 0, 0)
+    assert tags(films)[0] == ("a", 9, None)
+
+
+def test_keys_are_compared_by_the_database(films):
+    at = [("2026-01-02T03:04:05Z", "2026-01-02 04:04:05+01"), ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z")]
+    first, second = at[films.kind == "sqlite"]
+    assert counts(films.call("PUT", "/readings", [{"at": first, "value": 1.5, "data": {"a": [1]}}])) == (1, 0, 0, 0)
+    assert counts(films.call("PUT", "/readings", [{"at": second, "value": "1.50", "data": {"a": [1]}}])) == (0, 0, 0, 1)
+    found = films.problem(422, "PUT", "/readings", [{"at": first, "value": 1.5}, {"at": "2027-01-01", "value": 1},
+                                                    {"at": second, "value": "1.500"}])
+    assert [(each["row"], each["detail"]) for each in found["errors"]] == [(2, "has the same key as row 0")]
+    assert len(json.loads(films.call("GET", "/readings").body)) == 1
+
+
+def test_bad_rows_are_listed_and_nothing_is_written(films):
+    before = [{"tag": "a"}, {"tag": "b"}]
+    counts(films.call("PUT", "/films/alien/tags", before))
+    body = '[{"tag":"c"},\n{"tag":null},\n{"weight":1},{"tag":"d","colour":"red"}]'
+    found = films.problem(422, "PUT", "/films/alien/tags", body)
+    assert [(each["line"], each["row"], each["pointer"], each["detail"]) for each in found["errors"]][:2] == [
+        (2, 1, "/1/tag", "must not be null"), (3, 2, "/2/tag", "is missing")]
+    assert len(found["errors"]) == 3
+    films.problem(422, "PUT", "/films/alien/tags", [{"tag": "x", "weight": 100}])
+    films.problem(400, "PUT", "/films/alien/tags", '[{"tag":"x"}')
+    films.problem(400, "PUT", "/films/alien/tags?dry-run=maybe", "[]")
+    films.problem(400, "PUT", "/films/alien/tags")
+    films.problem(415, "PUT", "/films/alien/tags", "x", "Content-Type: text/plain")
+    if films.kind == "postgres":
+        found = films.problem(422, "PUT", "/films/alien/tags",
+                              "tag,weight\n" + "".join(f"t{n},{n % 90}\n" for n in range(2000)) + "z,high\n",
+                              "Content-Type: text/csv")
+        assert found["errors"] == [{"line": 2002, "row": 2000, "pointer": "weight",
+                                    "detail": "is not of the column's type"}]
+    assert [tag for tag, _, _ in tags(films)] == ["a", "b"]
+    assert counts(films.call("PUT", "/films/alien/tags", before)) == (0, 0, 0, 2)  # and the connection is well
+
+
+def test_many_rows(films):
+    rows = [{"tag": f"tag {n}", "weight": n % 100 / 2, "note": "n" * (n % 50)} for n in range(30_000)]
+    assert counts(films.call("PUT", "/films/alien/tags", rows)) == (30_000, 0, 0, 0)
+    assert counts(films.call("PUT", "/films/alien/tags", rows)) == (0, 0, 0, 30_000)
+    rows = rows[:20_000] + [{"tag": f"more {n}"} for n in range(5)]
+    rows[7]["note"] = "changed"
+    assert counts(films.call("PUT", "/films/alien/tags", rows)) == (5, 1, 10_000, 19_999)
+    assert len(tags(films)) == 20_005
+
+
+def test_a_client_that_leaves_changes_nothing(films):
+    counts(films.call("PUT", "/films/alien/tags", [{"tag": "a"}]))
+    for sent in (30, 300_000):
+        with films.server.connect() as connection:
+            connection.send("PUT /films/alien/tags HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\n"
+                            "Content-Length: 1000000\r\n\r\n")
+            connection.send((b'{"tag":"%06d"}\n' * (sent // 15)) % tuple(range(sent // 15)))
+    assert counts(films.call("PUT", "/films/alien/tags", [{"tag": "a"}])) == (0, 0, 0, 1)
+
+
+def test_rows_of_a_table(films):
+    made = films.call("POST", "/items", {"name": " nut ", "price": 0.5})
+    assert (made.status, made.get("location")) == (201, "/items/1")
+    assert json.loads(made.body) == {"id": 1, "name": "nut", "price": 0.5, "stock": 7}
+    assert json.loads(films.call("POST", "/items", {"name": "bolt", "stock": None}).body)["stock"] is None
+    found = films.problem(422, "POST", "/items", {"price": "cheap"})
+    assert found["errors"][0]["pointer"] == "/name"
+    films.problem(422, "POST", "/items", {"name": "x", "id": 9})  # mass assignment
+
+    changed = films.call("PATCH", "/items/1", {"price": 0.75})
+    assert json.loads(changed.body) == {"id": 1, "name": "nut", "price": 0.75, "stock": 7}
+    assert json.loads(films.call("PATCH", "/items/1", {"price": None}).body)["price"] is None
+    films.problem(404, "PATCH", "/items/9", {"price": 1})
+    films.problem(422, "PATCH", "/items/1", {"stock": 1})
+
+    replaced = films.call("PUT", "/items/1", {"name": "screw"})
+    assert (replaced.status, json.loads(replaced.body)) == (200, {"id": 1, "name": "screw", "price": None, "stock": 7})
+    created = films.call("PUT", "/items/40", {"name": "washer", "price": 1})
+    assert (created.status, json.loads(created.body)["id"]) == (201, 40)
+    assert films.call("DELETE", "/items/40").status == 204
+    films.problem(404, "DELETE", "/items/40")
