@@ -593,7 +593,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
       "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
       "  6 | foo = 1\n"
       "    | ^\n"
-      "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
+      "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, header_timeout, "
       "body_timeout, idle_timeout, "
       "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
 }
