@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/openapi/options.h"
 #include "api/options.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
@@ -138,6 +139,7 @@ struct Options {
   std::vector<files::FilesOptions> files;
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
+  std::optional<api::openapi::Options> openapi;
 
   // Nothing: there is none of that name.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
@@ -164,6 +166,7 @@ struct Options {
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
+    v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
   }
