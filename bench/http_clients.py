@@ -16,10 +16,12 @@ def _run(command, core):
     return run.stdout, f"{command[0]} got no answer: {(run.stdout + run.stderr)[-500:]}"
 
 
-def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, script=None):
+def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, script=None, fields=()):
     """HTTP/1.1 in the clear."""
     command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency"]
     command += ["-s", script] if script else []
+    for field in fields:
+        command += ["-H", field]
     text, complaint = _run([*command, f"http://127.0.0.1:{port}{target}"], core)
     found = re.search(r"(\d+) requests in", text)
     if not found or int(found.group(1)) == 0:

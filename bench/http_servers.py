@@ -81,7 +81,7 @@ listen: {{host: 127.0.0.1, port: {port}}}
     return _start("h2o", ["h2o", "-c", file], ports, core)
 
 
-def ours(where, workers=1, core=0):
+def ours(where, workers=1, core=0, io="auto"):
     port, tls_port = ports = _ports(where)
     listen = [f"http://127.0.0.1:{port}"]
     tls = ""
@@ -89,7 +89,7 @@ def ours(where, workers=1, core=0):
         listen.append(f"https://127.0.0.1:{tls_port}")
         tls = f'[server.tls]\ncert = "{where}/cert.pem"\nkey = "{where}/key.pem"\n'
     program = sluice(f'{tls}[[files]]\npath = "/"\nroot = "{where}/site"\n', where, cores=workers, core=core, port=port,
-                     server=f'listen = {listen}\nidle_timeout = "5m"\n')
+                     server=f'listen = {listen}\nidle_timeout = "5m"\nio = "{io}"\n')
     program.tls_port = tls_port
     return program
 

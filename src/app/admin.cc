@@ -89,6 +89,8 @@ class Admin::Metrics final : public http::Handler {
     text.sample("sluice_build_info", MetricsText::label("version", SLUICE_VERSION), 1);
     text.family("sluice_cores", "gauge", "Worker threads.");
     text.sample("sluice_cores", {}, static_cast<double>(services_.size()));
+    text.family("sluice_io_info", "gauge", "What the cores wait for their sockets with.");
+    text.sample("sluice_io_info", MetricsText::label("io", name_of(plan_->io.back_end)), 1);
     servers.render(text);
     render(requests, plan_->routes, text);
     std::vector<std::string> names;

@@ -12,7 +12,7 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 3> commands = {"serve", "check", "reference"};
+constexpr std::array<std::string_view, 4> commands = {"serve", "check", "test", "reference"};
 
 // A first word that is no command, which the library only calls a missing one.
 std::string unknown_command(std::string_view word) {
@@ -20,6 +20,8 @@ std::string unknown_command(std::string_view word) {
   std::string_view meant = config::nearest(word, commands);
   if (word.ends_with(".toml")) {
     text += "; did you mean \"sluice serve " + std::string(word) + "\"?";
+  } else if (word.ends_with(".sluicetest")) {
+    text += "; did you mean \"sluice test " + std::string(word) + "\"?";
   } else if (!meant.empty()) {
     text += "; did you mean \"" + std::string(meant) + "\"?";
   }
@@ -36,7 +38,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
-  app.footer("Exit codes: 0 done; 1 it could not run; 2 the command line is wrong; 3 the configuration is wrong.");
+  app.footer("Exit codes: 0 done; 1 it could not run, or a test has failed; 2 the command line is wrong; 3 the configuration is wrong.");
 
   CLI::App* serve = app.add_subcommand("serve", "Run what the configuration says, until SIGTERM");
   CLI::App* check = app.add_subcommand("check", "Say what is wrong with the configuration, and exit");
@@ -46,6 +48,18 @@ Command parse_command_line(int argc, const char* const* argv) {
         ->capture_default_str()
         ->option_text("[FILE]  (default: sluice.toml)");
   }
+  CLI::App* test = app.add_subcommand("test", "Run files of tests, each on a new database, and print TAP");
+  test->add_option("FILE", command.suites.files, "Files of tests (.sluicetest)")->required();
+  test->add_option("--database", command.suites.databases,
+                   "Where databases are made: sqlite (the default), or a URL of PostgreSQL. Several: each file on each")
+      ->option_text("sqlite|postgres://...")
+      ->allow_extra_args(false);
+  test->add_option("--filter", command.suites.filter, "Report only steps whose name holds the text; those above run too")
+      ->option_text("TEXT");
+  test->add_flag("--keep", command.suites.keep, "Leave the databases, and say where they are");
+  test->add_flag("--verbose", command.suites.verbose, "Show all requests and answers, as comments");
+  test->footer("Exit codes: 0 all passed; 1 some failed; 2 the command line is wrong; 3 a file or the configuration is wrong.");
+  test->callback([&] { command.action = Command::Action::test; });
   serve->callback([&] { command.action = Command::Action::serve; });
   check->callback([&] { command.action = Command::Action::check; });
   reference->callback([&] { command.action = Command::Action::reference; });

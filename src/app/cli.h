@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <string>
 
+#include "app/suite/run.h"
+
 namespace sluice::app {
 
 // What `sluice` exits with.
 enum ExitCode : int {
   exit_ok = 0,
-  exit_failure = 1,        // it could not start or go on: an address is taken, a database is gone
+  exit_failure = 1,        // it could not start or go on: an address is taken, a database is gone; or a test has failed
   exit_usage = 2,          // the command line is wrong
   exit_configuration = 3,  // the configuration is wrong
 };
@@ -17,6 +19,7 @@ struct Command {
   enum class Action : std::uint8_t {
     serve,        // run what `file` says
     check,        // only say what is wrong with `file`
+    test,         // run what `suites` says
     reference,    // print the reference of all keys
     print,        // print `text` and exit with exit_ok: --help, --version
     usage_error,  // print `text` to standard error and exit with exit_usage
@@ -24,6 +27,7 @@ struct Command {
 
   Action action = Action::serve;
   std::string file = "sluice.toml";
+  suite::RunOptions suites;
   std::string text;
 };
 

@@ -18,6 +18,15 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(parse({"serve", "films.toml"}).file, "films.toml");
   EXPECT_EQ(parse({"check", "films.toml"}).action, Command::Action::check);
   EXPECT_EQ(parse({"check", "films.toml"}).file, "films.toml");
+  EXPECT_EQ(parse({"test", "a.sluicetest", "b.sluicetest"}).action, Command::Action::test);
+  EXPECT_EQ(parse({"test", "a.sluicetest", "b.sluicetest"}).suites.files, (std::vector<std::string>{"a.sluicetest", "b.sluicetest"}));
+  const suite::RunOptions suites = parse({"test", "--database", "sqlite", "a.sluicetest", "--database", "postgres://localhost",
+                                          "--filter", "film", "--keep", "--verbose"})
+                                       .suites;
+  EXPECT_EQ(suites.files, (std::vector<std::string>{"a.sluicetest"}));
+  EXPECT_EQ(suites.databases, (std::vector<std::string>{"sqlite", "postgres://localhost"}));
+  EXPECT_EQ(suites.filter, "film");
+  EXPECT_TRUE(suites.keep && suites.verbose);
   EXPECT_EQ(parse({"reference"}).action, Command::Action::reference);
 }
 
@@ -41,6 +50,9 @@ TEST(CommandLine, Refused) {
       {{}, "sluice: A subcommand is required\n"},
       {{"serv"}, "sluice: there is no command \"serv\"; did you mean \"serve\"?\n"},
       {{"films.toml"}, "sluice: there is no command \"films.toml\"; did you mean \"sluice serve films.toml\"?\n"},
+      {{"films.sluicetest"},
+       "sluice: there is no command \"films.sluicetest\"; did you mean \"sluice test films.sluicetest\"?\n"},
+      {{"test"}, "sluice: FILE is required\n"},
       {{"frobnicate"}, "sluice: there is no command \"frobnicate\"\n"},
       {{"serve", "a", "b"}, "sluice: The following argument was not expected: b\n"},
       {{"check", "--fast"}, "sluice: The following argument was not expected: --fast\n"},

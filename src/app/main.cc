@@ -6,6 +6,7 @@
 #include "app/config/reference.h"
 #include "app/prepare.h"
 #include "app/serve.h"
+#include "app/suite/run.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ int run(const Command& command) {
     case Command::Action::print: std::fputs(command.text.c_str(), stdout); return exit_ok;
     case Command::Action::usage_error: std::fputs(command.text.c_str(), stderr); return exit_usage;
     case Command::Action::reference: std::fputs(config::reference().c_str(), stdout); return exit_ok;
+    case Command::Action::test: return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::serve:
     case Command::Action::check: break;
   }

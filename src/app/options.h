@@ -23,6 +23,12 @@ inline NameOf<AccessLogTarget> names_of(AccessLogTarget) {
   return {{"off", AccessLogTarget::off}, {"stdout", AccessLogTarget::standard_output}};
 }
 
+enum class IoChoice : std::uint8_t { automatic, epoll, uring };
+
+inline NameOf<IoChoice> names_of(IoChoice) {
+  return {{"auto", IoChoice::automatic}, {"epoll", IoChoice::epoll}, {"uring", IoChoice::uring}};
+}
+
 // One field of [server.headers].
 struct HeaderOptions {
   Located<std::string> value;
@@ -38,6 +44,7 @@ struct HeaderOptions {
 struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
   std::uint32_t cores = 0;
+  Located<IoChoice> io = {IoChoice::automatic};
   ByteSize header_limit = 16_KiB;
   Located<ByteSize> target_limit = {8_KiB};
   std::uint32_t field_limit = 128;
@@ -69,6 +76,10 @@ struct ServerOptions {
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
+    v.field("io", &ServerOptions::io,
+            "How the cores learn what their sockets have to say. `uring`: by io_uring, which takes Linux 6.1 and a "
+            "system that allows it, and is cheaper; `epoll`: by epoll; `auto`: by the first of them that works. Which "
+            "one it is stands in the lines of the start and in `sluice_io_info`.");
     v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
             {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,

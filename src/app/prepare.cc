@@ -12,6 +12,7 @@
 #include "core/mailbox.h"
 #include "core/reactor.h"
 #include "core/sleep.h"
+#include "core/usable_cores.h"
 #include "sql/open.h"
 #include "sql/reading.h"
 
@@ -93,6 +94,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         Refusal{config.source.render({.position = options.url.position, .message = describe(error)}), exit_failure});
   };
 
+  const ServerOptions& wanted = plan->options.server;
+  if (auto io = choose_io(wanted.io.value, wanted.cores != 0 ? wanted.cores : core::usable_cores())) {
+    plan->io = std::move(*io);
+  } else {
+    return std::unexpected(
+        Refusal{config.source.render({.position = wanted.io.position, .message = io.error()}), exit_failure});
+  }
   if (plan->options.server.tls) {
     const ServerOptions& server = plan->options.server;
     auto made = make_tls_context(*server.tls, server.alpn(), &plan->warnings);

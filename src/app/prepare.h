@@ -10,6 +10,7 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
+#include "app/io.h"
 #include "gateway/jwt/keys.h"
 #include "http/router.h"
 #include "net/tls/context.h"
@@ -45,8 +46,9 @@ struct Plan {
   std::vector<WebSocket> websockets;
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
-  std::vector<std::string> warnings;                    // what works and may still be a mistake
-  std::vector<std::string> routes;  // patterns by route id; the first is "no route"
+  Io io;                                               // what the cores are to wait with
+  std::vector<std::string> warnings;                   // what works and may still be a mistake
+  std::vector<std::string> routes;                     // patterns by route id; the first is "no route"
 };
 
 // Why there is no plan: text for the operator, and what the program exits with.

@@ -185,6 +185,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
              cores, cores == 1 ? "" : "s");
   for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
+  fmt::print("  io       {}\n", plan.io.text());
   std::fflush(stdout);
 }
 
@@ -232,7 +233,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     socket_files.add(*admin_address);
   }
 
-  core::Cores cores({.count = options.cores});
+  core::Cores cores({.count = options.cores, .back_end = plan->io.back_end});
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());

@@ -45,6 +45,7 @@
 //   Duration                    "250ms", "10s", "1m", "1h30m" (us, ms, s, m, h, d)
 //   ByteSize                    "16KiB", "1MiB", "2GiB", or a plain number of bytes
 //   Scalar                      a string, integer, float or boolean, kept as its text
+//   app::config::Value          anything that JSON has too, kept as it is (in files of tests)
 //   std::optional<T>            as T; absent is nullopt
 //   Located<T>                  as T, with where it stands in the file
 //   std::vector<T>              a list of T; of declared structs: [[key]]

@@ -128,7 +128,7 @@ void Cores::State::serve(unsigned index, const std::vector<unsigned>& cpus) {
   std::unique_ptr<Core> core;
   bool running = false;
   try {
-    core = std::make_unique<Core>(mesh, index, make_epoll_reactor());
+    core = std::make_unique<Core>(mesh, index, make_reactor(options.back_end));
     const std::lock_guard lock(mutex);
     cores[index] = core.get();
   } catch (...) {

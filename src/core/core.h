@@ -58,6 +58,7 @@ class Cores {
     unsigned count = 0;  // 0: usable_cores()
     bool pin = true;     // to the allowed CPUs in order; not done when there are fewer of them than cores
     std::size_t ring_capacity = 256;
+    BackEnd back_end = BackEnd::epoll;  // that the reactors are of
   };
   explicit Cores(Options options);
   Cores(const Cores&) = delete;

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include "core/back_ends_for_tests.h"
 #include "core/usable_cores.h"
 
 namespace sluice::core {
@@ -91,7 +92,14 @@ TEST(Cores, a_body_may_return_without_running) {
   EXPECT_EQ(refused.get_future().get(), Errc::closed);
 }
 
-TEST(Cores, foreign_threads_post_until_the_end) {
+// What wakes a core is its reactor's.
+class CoresThatWake : public OnReactor {
+ protected:
+  static BackEnd back_end() { return GetParam().is_uring ? BackEnd::uring : BackEnd::epoll; }
+};
+INSTANTIATE_TEST_SUITE_P(BackEnds, CoresThatWake, testing::Values(on_epoll, on_uring), name_of);
+
+TEST_P(CoresThatWake, foreign_threads_post_until_the_end) {
   struct Note : Letter {
     explicit Note(std::atomic<int>& count)
         : Letter([](Letter& letter) noexcept { ++static_cast<Note&>(letter).count; }), count(count) {}
@@ -99,7 +107,7 @@ TEST(Cores, foreign_threads_post_until_the_end) {
   };
   std::atomic<int> delivered = 0;
   std::atomic<int> accepted = 0;
-  Cores cores({.count = 2});
+  Cores cores({.count = 2, .back_end = back_end()});
   cores.start([](Core& core) { core.run(); });
   std::thread foreign([&] {
     for (unsigned i = 0;; ++i) {
@@ -125,7 +133,7 @@ TEST(Cores, foreign_threads_post_until_the_end) {
 
 // Every core posts to and calls every other, through rings that are much too small, until it is stopped in the middle.
 // What was accepted ran; every call came back or was cancelled with its core.
-TEST(Cores, mesh_stress_with_an_end_in_the_middle) {
+TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
   for (int round = 0; round < 6; ++round) {
     std::atomic<std::uint64_t> accepted = 0;
     std::atomic<std::uint64_t> ran = 0;
@@ -133,7 +141,7 @@ TEST(Cores, mesh_stress_with_an_end_in_the_middle) {
     std::atomic<std::uint64_t> wrong = 0;
     static constexpr unsigned count = 3;
     {
-      Cores cores({.count = count, .ring_capacity = 4});
+      Cores cores({.count = count, .ring_capacity = 4, .back_end = back_end()});
       cores.start([&](Core& core) {
         std::uint64_t last_of[count] = {};
         static thread_local std::uint64_t* last = nullptr;
@@ -189,8 +197,8 @@ TEST(Cores, mesh_stress_with_an_end_in_the_middle) {
 }
 
 // Two cores that sleep whenever they can: a lost wake-up would stop the game.
-TEST(Cores, no_wake_up_is_lost) {
-  Cores cores({.count = 2});
+TEST_P(CoresThatWake, no_wake_up_is_lost) {
+  Cores cores({.count = 2, .back_end = back_end()});
   std::promise<int> done;
   cores.start([&](Core& core) {
     const auto play = [](Core& core, std::promise<int>& done) -> Task<void> {

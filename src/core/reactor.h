@@ -74,8 +74,8 @@ struct ListenOptions {
   bool reuse_port = true;
 };
 
-// The seam between the program and the machine: sockets and the clock of one core. The back ends are epoll and, for
-// tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would
+// The seam between the program and the machine: sockets and the clock of one core. The back ends are epoll, io_uring
+// and, for tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would
 // block.
 class Reactor {
  public:
@@ -146,7 +146,15 @@ class Reactor {
   TurnHook* next_turn_ = nullptr;
 };
 
-// Level-triggered nothing: every socket is registered once, edge-triggered.
+// The back ends that are the machine's. A reactor of theirs is made, used and destroyed on one thread; making it throws
+// std::system_error where the system refuses.
+enum class BackEnd : std::uint8_t { epoll, uring };
+
 [[nodiscard]] std::unique_ptr<Reactor> make_epoll_reactor();
+// Takes Linux 6.1, and a system that allows it: what() says what is missing.
+[[nodiscard]] std::unique_ptr<Reactor> make_uring_reactor();
+[[nodiscard]] inline std::unique_ptr<Reactor> make_reactor(BackEnd back_end) {
+  return back_end == BackEnd::uring ? make_uring_reactor() : make_epoll_reactor();
+}
 
 }  // namespace sluice::core

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "core/back_ends_for_tests.h"
+
 namespace sluice::core {
 namespace {
 
@@ -119,15 +121,12 @@ Faults rough_weather() {
   return {.short_read = 0.3, .short_write = 0.3, .would_block = 0.3, .split = 0.3, .stall = 0.01, .buffer = 5000};
 }
 
-struct BackEnd {
-  const char* name;
-  std::unique_ptr<Reactor> (*make)();
-};
-
 // What the program relies on, whoever keeps it.
-class ReactorContract : public testing::TestWithParam<BackEnd> {
+class ReactorContract : public OnReactor {
  protected:
   void SetUp() override {
+    OnReactor::SetUp();
+    if (IsSkipped()) return;
     ASSERT_TRUE(reactor->listen(listener, *Address::parse("127.0.0.1:0"), {}));
     address = *reactor->local_address(listener);
     ASSERT_NE(address.port(), 0);
@@ -643,12 +642,12 @@ TEST_P(ReactorContract, TheWallClockGoesWithTheOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BackEnds, ReactorContract,
-                         testing::Values(BackEnd{"epoll", [] { return make_epoll_reactor(); }},
-                                         BackEnd{"simulated",
-                                                 []() -> std::unique_ptr<Reactor> {
-                                                   return std::make_unique<SimulatedReactor>(1);
-                                                 }}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         testing::Values(on_epoll, on_uring,
+                                         TestedReactor{"simulated",
+                                                       []() -> std::unique_ptr<Reactor> {
+                                                         return std::make_unique<SimulatedReactor>(1);
+                                                       }}),
+                         name_of);
 
 // ---- What only the simulated one has ----
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "core/back_ends_for_tests.h"
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 
@@ -17,14 +18,11 @@ namespace {
 using core::Task;
 using core::TaskGroup;
 
-struct BackEnd {
-  const char* name;
-  std::unique_ptr<core::Reactor> (*make)();
-};
-
-class StreamTest : public testing::TestWithParam<BackEnd> {
+class StreamTest : public core::OnReactor {
  public:
   void SetUp() override {
+    OnReactor::SetUp();
+    if (IsSkipped()) return;
     ASSERT_TRUE(reactor->listen(listener, *core::Address::parse("127.0.0.1:0"), {}));
     address = *reactor->local_address(listener);
   }
@@ -367,20 +365,20 @@ TEST(StreamShares, AFileThatWaitsForItsTurnCanBeCancelled) {
 
 // A rough network must not be told from a smooth one, but by the time it takes.
 INSTANTIATE_TEST_SUITE_P(BackEnds, StreamTest,
-                         testing::Values(BackEnd{"epoll", [] { return core::make_epoll_reactor(); }},
-                                         BackEnd{"simulated",
-                                                 []() -> std::unique_ptr<core::Reactor> {
-                                                   return std::make_unique<core::SimulatedReactor>(1);
-                                                 }},
-                                         BackEnd{"simulated_rough",
-                                                 []() -> std::unique_ptr<core::Reactor> {
-                                                   return std::make_unique<core::SimulatedReactor>(
-                                                       2, core::Faults{.short_read = 0.3,
-                                                                       .short_write = 0.3,
-                                                                       .would_block = 0.3,
-                                                                       .split = 0.3});
-                                                 }}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         testing::Values(core::on_epoll, core::on_uring,
+                                         core::TestedReactor{"simulated",
+                                                             []() -> std::unique_ptr<core::Reactor> {
+                                                               return std::make_unique<core::SimulatedReactor>(1);
+                                                             }},
+                                         core::TestedReactor{"simulated_rough",
+                                                             []() -> std::unique_ptr<core::Reactor> {
+                                                               return std::make_unique<core::SimulatedReactor>(
+                                                                   2, core::Faults{.short_read = 0.3,
+                                                                                   .short_write = 0.3,
+                                                                                   .would_block = 0.3,
+                                                                                   .split = 0.3});
+                                                             }}),
+                         core::name_of);
 
 }  // namespace
 }  // namespace sluice::net

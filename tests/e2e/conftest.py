@@ -1,6 +1,7 @@
 """Starts the real program and a real PostgreSQL for the tests, and takes them down."""
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ from http1 import Connection
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLUICE = os.environ.get("SLUICE", str(ROOT / "build/dev/sluice"))
 FILMS_GENERATE = os.environ.get("FILMS_GENERATE", str(ROOT / "build/dev/examples/films_generate"))
+IO = os.environ.get("SLUICE_TEST_IO")  # [server] io of the servers that tests configure: "epoll", "uring"
 FILMS = ROOT / "examples/films"
 ROWS = 3000
 
@@ -101,7 +103,8 @@ def sluice(tmp_path):
         port, admin_port = free_port(), free_port()
         if file is None:
             file = tmp_path / f"sluice-{port}.toml"
-            file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n{server}\n'
+            io = f'io = "{IO}"\n' if IO and not re.search(r"^io\s*=", server, re.M) else ""
+            file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n{io}{server}\n'
                             f'[admin]\nlisten = "127.0.0.1:{admin_port}"\n{config}\n')
         environment = {"LISTEN": f"127.0.0.1:{port}", "ADMIN": f"127.0.0.1:{admin_port}", **(env or {})}
         started = Server(file, tmp_path, environment, port, admin_port)

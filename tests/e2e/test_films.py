@@ -298,10 +298,10 @@ def test_a_complete_answer_tells_its_row_count_in_a_trailer(films, form):
 
 
 def test_other_methods_are_405_with_allow(films):
-    for target in ("/films", "/films/the-silent-harbor"):
-        answer = films.get(target, method="DELETE")
+    for method, target in (("DELETE", "/films"), ("POST", "/films/the-silent-harbor"), ("DELETE", "/tags")):
+        answer = films.get(target, method=method)
         assert answer.status == 405 and answer.media_type == "application/problem+json"
-        assert {"GET", "HEAD"} <= {method.strip() for method in answer.get("allow").split(",")}
+        assert {"GET", "HEAD"} <= {allowed.strip() for allowed in answer.get("allow").split(",")}
 
 
 def test_a_client_that_leaves_disturbs_nobody(films):

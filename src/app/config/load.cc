@@ -165,11 +165,17 @@ std::expected<Config, Errors> parse(Source source, const Environment& environmen
   return outcome(std::move(config), std::move(errors));
 }
 
-std::expected<Config, Errors> load(const std::string& path, const Environment& environment) {
+std::expected<Source, Errors> read_source(const std::string& path) {
   auto text = read_file(path);
   if (!text) return std::unexpected(Errors{Source(path, ""), {{{}, text.error()}}});
+  return Source(path, std::move(*text));
+}
+
+std::expected<Config, Errors> load(const std::string& path, const Environment& environment) {
+  auto source = read_source(path);
+  if (!source) return std::unexpected(std::move(source.error()));
   std::vector<Diagnostic> errors;
-  Config config = read(Source(path, std::move(*text)), environment, errors);
+  Config config = read(std::move(*source), environment, errors);
   resolve_paths(config.options, std::filesystem::path(path).parent_path(), errors);
   return outcome(std::move(config), std::move(errors));
 }

@@ -22,6 +22,9 @@ struct Config {
 // The process's environment variables.
 [[nodiscard]] std::optional<std::string> process_environment(std::string_view name);
 
+// The text of a file, of a configuration's size at most.
+[[nodiscard]] std::expected<Source, Errors> read_source(const std::string& path);
+
 // Reads and checks a file. Relative paths in it are taken from its folder, and the folders that it serves must exist.
 [[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment);
 

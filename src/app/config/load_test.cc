@@ -59,6 +59,7 @@ write_timeout = "4s"
 slowest_client = "1KiB"
 connections = 5
 grace = "0"
+io = "uring"
 access_log = "stdout"
 server_header = ""
 [admin]
@@ -93,6 +94,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(options.server.listen.size(), 2u);
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
   EXPECT_EQ(options.server.cores, 2u);
+  EXPECT_EQ(options.server.io.value, IoChoice::uring);
   EXPECT_EQ(options.server.header_limit, 32_KiB);
   EXPECT_EQ(options.server.target_limit.value, 9_KiB);
   EXPECT_EQ(options.server.field_limit, 200u);
@@ -110,10 +112,10 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{20, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{21, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{21, 7}));
+  EXPECT_EQ(database.url.position, (Position{22, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
@@ -703,7 +705,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
       "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
       "  6 | foo = 1\n"
       "    | ^\n"
-      "    = known here: listen, cores, header_limit, target_limit, field_limit, body_limit, header_timeout, "
+      "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, header_timeout, "
       "body_timeout, idle_timeout, "
       "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
 }

@@ -194,6 +194,22 @@ bool Reader::read_value(const Value& value, const std::string& key, const Rules&
   return true;
 }
 
+bool Reader::read_value(const Value& value, const std::string& key, const Rules&, Value& out) {
+  if (value.broken) return false;
+  if (value.kind == Value::Kind::date) return wrong_kind(value, key, "a value that JSON has too", "write it in quotes");
+  bool whole = true;
+  for (const Value& item : value.items) {
+    Value ignored;
+    whole &= read_value(item, key, {}, ignored);
+  }
+  for (const Entry& entry : value.entries) {
+    Value ignored;
+    whole &= read_value(entry.value, key + "." + entry.key.value, {}, ignored);
+  }
+  if (whole) out = value;
+  return whole;
+}
+
 std::optional<std::size_t> Reader::read_name(const Value& value, const std::string& key,
                                              const std::vector<std::string_view>& names) {
   if (value.broken) return {};

@@ -10,6 +10,7 @@
 #include <openssl/ssl.h>
 #include <unistd.h>
 
+#include "core/back_ends_for_tests.h"
 #include "core/simulated_reactor.h"
 #include "net/stream.h"
 #include "net/tls/test_certificates.h"
@@ -47,11 +48,6 @@ std::shared_ptr<const ClientContext> client_context(ClientOptions options = {}) 
   EXPECT_TRUE(made) << (made ? "" : made.error());
   return made ? *made : nullptr;
 }
-
-struct BackEnd {
-  const char* name;
-  std::unique_ptr<core::Reactor> (*make)();
-};
 
 // A listener, and a server's and a client's end of one connection.
 class Pair {
@@ -165,7 +161,7 @@ class Pair {
 
 std::unique_ptr<core::Reactor> simulated() { return std::make_unique<core::SimulatedReactor>(1); }
 
-class TlsStream : public testing::TestWithParam<BackEnd> {
+class TlsStream : public core::OnReactor {
  protected:
   Pair pair{GetParam().make()};
 };
@@ -374,18 +370,17 @@ TEST_P(TlsStream, BrokenRecordsEndTheConnection) {
 
 // A rough network must not be told from a smooth one, but by the time it takes.
 INSTANTIATE_TEST_SUITE_P(BackEnds, TlsStream,
-                         testing::Values(BackEnd{"epoll", [] { return core::make_epoll_reactor(); }},
-                                         BackEnd{"simulated", simulated},
-                                         BackEnd{"simulated_rough",
-                                                 []() -> std::unique_ptr<core::Reactor> {
-                                                   return std::make_unique<core::SimulatedReactor>(
-                                                       2, core::Faults{.short_read = 0.3,
-                                                                       .short_write = 0.3,
-                                                                       .would_block = 0.3,
-                                                                       .split = 0.3,
-                                                                       .buffer = 5000});
-                                                 }}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         testing::Values(core::on_epoll, core::on_uring, core::TestedReactor{"simulated", simulated},
+                                         core::TestedReactor{"simulated_rough",
+                                                             []() -> std::unique_ptr<core::Reactor> {
+                                                               return std::make_unique<core::SimulatedReactor>(
+                                                                   2, core::Faults{.short_read = 0.3,
+                                                                                   .short_write = 0.3,
+                                                                                   .would_block = 0.3,
+                                                                                   .split = 0.3,
+                                                                                   .buffer = 5000});
+                                                             }}),
+                         core::name_of);
 
 TEST(TlsHandshake, TheCertificateMustBeForTheHost) {
   for (const auto& [host, fits] : {std::pair{"localhost", true},

@@ -1,0 +1,68 @@
+#include "app/suite/response.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::app::suite {
+namespace {
+
+using State = ResponseReader::State;
+
+// What comes of the bytes, whole and split at every place, with the connection closed behind them: "200 body", or why
+// not.
+std::string read(std::string_view bytes, std::string_view method = "GET") {
+  std::string whole;
+  for (std::size_t split = 0; split <= bytes.size(); ++split) {
+    ResponseReader reader(method);
+    State state = reader.feed(bytes.substr(0, split));
+    if (state == State::more || (state == State::done && split < bytes.size()))
+      state = reader.feed(bytes.substr(split));
+    if (state == State::more) state = reader.end();
+    const std::string result =
+        state == State::done ? std::to_string(reader.answer().status) + " " + reader.answer().body : reader.problem();
+    if (split == 0) whole = result;
+    EXPECT_EQ(result, whole) << "split at " << split;
+  }
+  return whole;
+}
+
+TEST(Response, Bodies) {
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"), "200 abc");
+  EXPECT_EQ(read("HTTP/1.1 201 \r\ncontent-length:0\r\n\r\n"), "201 ");
+  EXPECT_EQ(read("HTTP/1.1 204 No Content\r\n\r\n"), "204 ");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nX: y\r\n\r\n"),
+            "200 abc");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc"), "200 abc");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n", "HEAD"), "200 ");
+  EXPECT_EQ(read("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"), "200 a");
+}
+
+TEST(Response, Broken) {
+  EXPECT_EQ(read(""), "the connection was closed without an answer");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"),
+            "the connection was closed before the end of the body");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"),
+            "the connection was closed before the end of the body");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc"), "bytes behind the end of the answer");
+  EXPECT_EQ(read("HTTP/1.0 200 OK\r\n\r\n"), "it does not begin with a status line of HTTP/1.1");
+  EXPECT_EQ(read("HTTP/1.1 20 OK\r\n\r\n"), "it does not begin with a status line of HTTP/1.1");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nno field\r\n\r\n"), "a line that is no header field");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n"), "a control character in a header field");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            "more than one field says how long the body is");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n"), "Content-Length is not a number");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), "Transfer-Encoding is not \"chunked\"");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"), "a chunk that is none");
+  EXPECT_EQ(read("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "the server switches protocols");
+}
+
+TEST(Response, Fields) {
+  ResponseReader reader("GET");
+  ASSERT_EQ(reader.feed("HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nset-cookie:\t b \r\nContent-Length: 0\r\n\r\n"),
+            State::done);
+  EXPECT_EQ(*reader.answer().field("SET-COOKIE"), "a");
+  EXPECT_EQ(reader.answer().fields[1].second, "b");
+  EXPECT_EQ(reader.answer().field("Location"), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::app::suite

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/suite/database.h"
+#include "app/suite/expectation.h"
+#include "app/suite/file.h"
+#include "app/suite/response.h"
+#include "app/suite/signals.h"
+#include "app/suite/tap.h"
+#include "app/suite/variables.h"
+#include "base/time.h"
+
+namespace sluice::app::suite {
+
+// One step: what is sent, what came, and in what that differs from what is expected. Sets the step's variables, as far
+// as the answer has them, whether it is what is expected or not.
+class StepRun {
+ public:
+  // All outlive it.
+  StepRun(const Suite& suite, const Step& step, Variables& variables)
+      : suite_(suite), step_(step), variables_(variables) {}
+
+  void run_request(const std::string& socket_path, Instant deadline, Signals& signals);
+  void run_statement(Database& database, Instant deadline);
+
+  [[nodiscard]] bool passed() const { return problems_.empty(); }
+  [[nodiscard]] std::string message() const { return problems_.empty() ? "" : problems_.front(); }
+  // What a failure shows.
+  [[nodiscard]] Tap::Details details() const;
+  // What was sent and what came, for --verbose.
+  [[nodiscard]] std::string transcript() const;
+
+  // For tests: judges an answer that came from elsewhere.
+  void judge(Answer answer);
+
+ private:
+  void problem(std::string text) { problems_.push_back(std::move(text)); }
+  void compare_body(const Json& got, std::string_view called);
+  void set_variables(const Json* body);
+  [[nodiscard]] bool prepare_body(struct RequestText& request);
+
+  const Suite& suite_;
+  const Step& step_;
+  Variables& variables_;
+  std::string sent_;
+  std::optional<Answer> answer_;
+  std::optional<Json> rows_;
+  std::vector<std::string> problems_;  // sentences
+  std::string diff_;
+};
+
+// What an answer's body says by its Content-Type: JSON, NDJSON and CSJ are rows or values. An error is a sentence.
+[[nodiscard]] std::expected<Json, std::string> read_body(const Answer& answer);
+
+// So much of a text as a diagnostic shows.
+[[nodiscard]] std::string cut(std::string_view text);
+
+}  // namespace sluice::app::suite

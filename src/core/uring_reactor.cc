@@ -1,0 +1,647 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <liburing.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "core/slab.h"
+#include "core/socket_reactor.h"
+
+namespace sluice::core {
+namespace {
+
+constexpr unsigned submissions = 512;   // more of them in a turn cost a system call more
+constexpr unsigned completions = 4096;  // more of them wait in the kernel
+constexpr unsigned buffer_count = 256;
+constexpr unsigned buffer_bytes = 4096;
+// From one to the next: requests are small, and beginnings a page apart would share a few sets of the cache.
+constexpr unsigned buffer_stride = buffer_bytes + 3 * 64;
+constexpr std::uint16_t buffer_group = 0;
+// What a connection may hold of the buffers before its bytes stay in its socket. One turn of the kernel may overshoot
+// it, by all the buffers at most.
+constexpr unsigned most_held = 8;
+// Connections that the kernel has accepted and nobody has taken yet, likewise.
+constexpr std::size_t most_accepted = 64;
+
+// Memory from the system, for what the kernel is told the address of.
+class Pages {
+ public:
+  explicit Pages(std::size_t size)
+      : bytes_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), size_(size) {
+    if (bytes_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+  }
+  Pages(const Pages&) = delete;
+  ~Pages() { ::munmap(bytes_, size_); }
+  [[nodiscard]] void* get() const { return bytes_; }
+
+ private:
+  void* bytes_;
+  std::size_t size_;
+};
+
+// The two queues that are shared with the kernel.
+class Rings {
+ public:
+  Rings() {
+    io_uring_params parameters{};
+    // One thread submits, and completions are dealt with when it asks for them: the kernel never interrupts it. That
+    // came with Linux 6.1, and everything else that is used here was there before.
+    parameters.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN |
+                       IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE;
+    parameters.cq_entries = completions;
+    check(io_uring_queue_init_params(submissions, &ring_, &parameters), "io_uring_setup");
+    constexpr unsigned needed =
+        IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+    if ((parameters.features & needed) != needed) {
+      io_uring_queue_exit(&ring_);
+      check(-EINVAL, "io_uring_setup");
+    }
+    (void)io_uring_ring_dontfork(&ring_);
+    (void)io_uring_register_ring_fd(&ring_);  // cheaper to enter; goes as well without
+  }
+  Rings(const Rings&) = delete;
+  ~Rings() { io_uring_queue_exit(&ring_); }
+  [[nodiscard]] io_uring* get() { return &ring_; }
+
+  static void check(int result, const char* call) {
+    if (result >= 0) return;
+    std::string what = call;
+    switch (-result) {
+      case ENOSYS:
+        what += ": this kernel has no io_uring";
+        break;
+      case EPERM:
+        what += ": kernel.io_uring_disabled or a seccomp filter forbids it";
+        break;
+      case EINVAL:
+        what += ": it takes Linux 6.1 or newer";
+        break;
+      case ENOMEM:
+        what += ": too little memory may be locked (RLIMIT_MEMLOCK)";
+        break;
+      default:
+        break;
+    }
+    throw std::system_error(-result, std::generic_category(), what);
+  }
+
+ private:
+  io_uring ring_{};
+};
+
+// One system call a turn hands the kernel what is asked for, and waits. Accepting and receiving are asked for once: the
+// kernel goes on by itself, and takes a buffer only when there are bytes, so that an idle connection holds none.
+//
+// A connection that receives much, or is not read, leaves that mode and is read by system calls, straight into the
+// reader's memory, as with epoll; so is whoever finds no buffer left. With the next small read it comes back.
+class UringReactor final : public SocketReactor {
+ public:
+  UringReactor() : ring_(rings_.get()), buffers_(buffer_count * buffer_stride), offered_(offered_bytes) {
+    io_uring_buf_reg group{};
+    group.ring_addr = reinterpret_cast<std::uint64_t>(offered_.get());
+    group.ring_entries = buffer_count;
+    group.bgid = buffer_group;
+    Rings::check(io_uring_register_buf_ring(ring_, &group, 0), "io_uring_register");
+    io_uring_buf_ring_init(offered());
+    for (unsigned i = 0; i < buffer_count; ++i) give_back(static_cast<std::uint16_t>(i));
+    poll_wake();
+    // The first submission may be refused where the setup was not.
+    const int submitted = io_uring_submit(ring_);
+    Rings::check(submitted, "io_uring_enter");
+  }
+
+  ~UringReactor() override {
+    ending_ = true;
+    io_uring_sqe& sqe = entry(nullptr, Operation::none);
+    io_uring_prep_cancel64(&sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+    // Whatever was closed is closed when this is over.
+    for (int turns = 0; operations_ != 0 && turns < 100; ++turns) {
+      enter(10);
+      complete();
+    }
+  }
+
+  Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) override {
+    SLUICE_ASSERT(handle.fd < 0);
+    const auto fd = make_listener(address, options, true);
+    if (!fd) return std::unexpected(fd.error());
+    auto* const listener = new Listener;
+    listener->handle = &handle;
+    listener->fd = *fd;
+    open(handle, *listener);
+    handle.may_read = true;  // accept() begins to ask
+    return {};
+  }
+
+  Result<bool> accept(Handle& handle, Handle& accepted, Address* peer) override {
+    Listener& listener = *static_cast<Listener*>(handle.backend);
+    if (listener.next == listener.accepted.size()) {
+      if (const int error = std::exchange(listener.error, 0); error != 0) return fail(Errc::system, error);
+      if (!listener.accepting) accept_more(listener);
+      handle.may_read = false;
+      return false;
+    }
+    const int fd = listener.accepted[listener.next++];
+    if (listener.next == listener.accepted.size()) {
+      listener.accepted.clear();
+      listener.next = 0;
+    }
+    if (peer != nullptr) {
+      sockaddr_storage from{};
+      socklen_t size = sizeof from;
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&from), &size) != 0) {
+        ::close(fd);
+        return fail(Errc::system, ECONNABORTED);  // what accept(2) makes of it
+      }
+      *peer = Address(reinterpret_cast<sockaddr*>(&from), size);
+    }
+    receive_more(attach(accepted, fd), false);
+    return true;
+  }
+
+  Result<bool> connect(Handle& handle, const Address& address) override {
+    const auto connecting = make_connection(address);
+    if (!connecting) return std::unexpected(connecting.error());
+    Socket& socket = attach(handle, connecting->fd);
+    if (connecting->done) {
+      receive_more(socket, false);
+    } else {
+      // To receive now would take the error away from connect_result().
+      handle.may_write = false;
+      socket.connecting = true;
+      watch(socket);
+    }
+    return connecting->done;
+  }
+
+  void close(Handle& handle) noexcept override {
+    if (handle.fd < 0) return;
+    SLUICE_ASSERT(handle.reader == nullptr && handle.writer == nullptr);
+    Endpoint& endpoint = *static_cast<Endpoint*>(handle.backend);
+    if (endpoint.is_listener) {
+      close(static_cast<Listener&>(endpoint));
+    } else {
+      close(static_cast<Socket&>(endpoint));
+    }
+    handle.fd = -1;
+    handle.backend = nullptr;
+    gone(handle);
+  }
+
+  Io recv(Handle& handle, char* into, std::size_t size) override {
+    Socket& socket = *static_cast<Socket*>(handle.backend);
+    if (socket.held != 0) [[likely]] {
+      const std::size_t copied = take(socket, into, size);
+      handle.may_read = socket.held != 0 || !socket.receiving || socket.ended;
+      return {.bytes = copied};
+    }
+    if (socket.error != 0) return {.error = std::exchange(socket.error, 0)};
+    if (socket.ended) return {};
+    if (socket.receiving && has_arrived(socket)) {
+      handle.may_read = false;
+      return {.error = EAGAIN};
+    }
+    const Io io = receive(handle, into, size);
+    socket.read_directly += io.bytes;
+    if (io.ok() && io.bytes == 0 && size != 0) {
+      socket.ended = true;
+    } else if (!handle.may_read && !socket.receiving) {
+      if (std::exchange(socket.read_directly, 0) >= buffer_bytes) {
+        poll_bytes(socket);
+      } else {
+        receive_more(socket, true);
+      }
+    }
+    return io;
+  }
+
+  void turn(Instant until) override {
+    begin_turn();
+    enter(timeout_ms(until));
+    now_ = clock();
+    complete();
+    timers().advance(now_);
+    run_hooks();
+  }
+
+ private:
+  // What a completion is for: the low bits of its user data, below the endpoint's address.
+  enum class Operation : std::uint8_t { none, wake, accept, receive, bytes, watch };
+  static constexpr std::uint64_t operation_bits = 7;
+
+  // What stands behind a handle. Once that is closed it lives until its last operation has ended.
+  struct alignas(8) Endpoint {
+    Handle* handle = nullptr;  // null: closed
+    int fd = -1;
+    std::uint8_t operations = 0;  // that the kernel has, or is about to get
+    bool is_listener = false;
+  };
+
+  struct Listener : Endpoint {
+    Listener() { is_listener = true; }
+    std::vector<int> accepted;
+    std::size_t next = 0;  // of accepted
+    int error = 0;
+    bool accepting = false;
+    bool stopping = false;
+  };
+
+  struct Socket : Endpoint, SlabAllocated {
+    bool receiving = false;  // the kernel puts what comes into buffers
+    bool stopping = false;   // it has been asked not to
+    bool polling = false;    // for bytes, once
+    bool watching = false;   // for room and for the end, for good
+    bool connecting = false;
+    bool ended = false;       // the kernel has said all that it has to say
+    int error = 0;            // what the peer's end was, until somebody has been told
+    std::uint16_t first = 0;  // of the buffers that are held
+    std::uint16_t last = 0;
+    std::uint16_t held = 0;
+    std::uint16_t offset = 0;       // in the first
+    std::size_t read_directly = 0;  // since there was nothing more to read
+  };
+
+  struct Held {
+    std::uint16_t size;
+    std::uint16_t next;
+  };
+
+  // ---- the queues ----
+
+  io_uring_sqe& entry(Endpoint* endpoint, Operation operation) {
+    io_uring_sqe* sqe = nullptr;
+    while ((sqe = io_uring_get_sqe(ring_)) == nullptr) io_uring_submit(ring_);
+    sqe->user_data = reinterpret_cast<std::uint64_t>(endpoint) | std::to_underlying(operation);
+    return *sqe;
+  }
+  // The operation `prepare` fills in is counted until it completes for the last time. The preparing functions reset
+  // the user data, so that comes last.
+  template <class Prepare>
+  void begin(Endpoint* endpoint, Operation operation, Prepare prepare) {
+    io_uring_sqe& sqe = entry(endpoint, operation);
+    const std::uint64_t data = sqe.user_data;
+    prepare(&sqe);
+    sqe.user_data = data;
+    if (endpoint != nullptr) ++endpoint->operations;
+    ++operations_;
+  }
+  void cancel(Endpoint& endpoint, Operation operation) {
+    io_uring_sqe& sqe = entry(nullptr, Operation::none);
+    io_uring_prep_cancel64(&sqe, reinterpret_cast<std::uint64_t>(&endpoint) | std::to_underlying(operation), 0);
+    sqe.user_data = 0;
+    sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+  }
+
+  void enter(int timeout_ms) {
+    [[maybe_unused]] int result = 0;
+    if (timeout_ms < 0) {
+      result = io_uring_submit_and_wait(ring_, 1);
+    } else if (timeout_ms == 0) {
+      result = io_uring_submit_and_get_events(ring_);
+    } else {
+      __kernel_timespec time{.tv_sec = timeout_ms / 1000, .tv_nsec = (timeout_ms % 1000) * 1'000'000LL};
+      io_uring_cqe* first = nullptr;
+      result = io_uring_submit_and_wait_timeout(ring_, &first, 1, &time, nullptr);
+    }
+    SLUICE_ASSERT(result >= 0 || result == -EINTR || result == -ETIME || result == -EAGAIN || result == -EBUSY);
+  }
+
+  void complete() {
+    prefetch();
+    for (unsigned left = io_uring_cq_ready(ring_); left != 0; --left) {
+      io_uring_cqe* cqe = nullptr;
+      if (io_uring_peek_cqe(ring_, &cqe) != 0) return;
+      const std::uint64_t data = cqe->user_data;
+      const int result = cqe->res;
+      const unsigned flags = cqe->flags;
+      io_uring_cqe_seen(ring_, cqe);
+      complete(reinterpret_cast<Endpoint*>(data & ~operation_bits), static_cast<Operation>(data & operation_bits),
+               result, flags);
+    }
+  }
+
+  // What the completions are for has not been touched for long where connections are many.
+  void prefetch() {
+    unsigned head = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring_, head, cqe) {
+      __builtin_prefetch(reinterpret_cast<const void*>(cqe->user_data & ~operation_bits));
+    }
+  }
+
+  void complete(Endpoint* endpoint, Operation operation, int result, unsigned flags) {
+    if (operation == Operation::none) return;
+    const bool is_last = (flags & IORING_CQE_F_MORE) == 0;
+    if (is_last) {
+      --operations_;
+      if (endpoint != nullptr) --endpoint->operations;
+    }
+    switch (operation) {
+      case Operation::none:
+        break;
+      case Operation::wake:
+        if (is_last && !ending_) poll_wake();
+        break;
+      case Operation::accept:
+        accepted(static_cast<Listener&>(*endpoint), result, is_last);
+        break;
+      case Operation::receive:
+        received(static_cast<Socket&>(*endpoint), result, flags, is_last);
+        break;
+      case Operation::bytes:
+        polled(static_cast<Socket&>(*endpoint), result);
+        break;
+      case Operation::watch:
+        watched(static_cast<Socket&>(*endpoint), result, is_last);
+        break;
+    }
+  }
+
+  // Whether something has come for it that this turn has not got to yet.
+  bool has_arrived(Socket& socket) {
+    const std::uint64_t data = reinterpret_cast<std::uint64_t>(&socket) | std::to_underlying(Operation::receive);
+    unsigned head = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring_, head, cqe) {
+      if (cqe->user_data == data) return true;
+    }
+    return false;
+  }
+
+  void poll_wake() {
+    begin(nullptr, Operation::wake,
+          [this](io_uring_sqe* sqe) { io_uring_prep_poll_multishot(sqe, wake_fd(), POLLIN); });
+  }
+
+  // ---- listeners ----
+
+  void accept_more(Listener& listener) {
+    begin(&listener, Operation::accept, [&](io_uring_sqe* sqe) {
+      io_uring_prep_multishot_accept(sqe, listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    });
+    listener.accepting = true;
+  }
+
+  void accepted(Listener& listener, int result, bool is_last) {
+    if (is_last) listener.accepting = listener.stopping = false;
+    if (listener.handle == nullptr || ending_) {
+      if (result >= 0) refuse(result);
+      if (listener.operations == 0 && listener.handle == nullptr) delete &listener;
+      return;
+    }
+    if (result >= 0) {
+      listener.accepted.push_back(result);
+      if (listener.accepting && !listener.stopping && listener.accepted.size() >= most_accepted) {
+        listener.stopping = true;
+        cancel(listener, Operation::accept);
+      }
+    } else if (result != -ECANCELED) {
+      listener.error = -result;
+    }
+    listener.handle->may_read = true;
+    dispatch(*listener.handle);
+  }
+
+  // At once: who connects from now on is refused.
+  void close(Listener& listener) {
+    listener.handle = nullptr;
+    for (; listener.next != listener.accepted.size(); ++listener.next) refuse(listener.accepted[listener.next]);
+    ::shutdown(listener.fd, SHUT_RDWR);
+    const bool accepting = listener.accepting;
+    if (accepting) cancel(listener, Operation::accept);
+    close_in_turn(listener.fd);
+    if (!accepting) delete &listener;
+    io_uring_submit_and_get_events(ring_);
+  }
+
+  // As the system does with who is still waiting when a listener is closed.
+  static void refuse(int fd) {
+    const linger now{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(fd);
+  }
+
+  // ---- connections ----
+
+  static void open(Handle& handle, Endpoint& endpoint) {
+    handle.fd = endpoint.fd;
+    handle.backend = &endpoint;
+    handle.may_read = handle.peer_ended = handle.failed = false;
+    handle.may_write = true;
+  }
+  static Socket& attach(Handle& handle, int fd) {
+    SLUICE_ASSERT(handle.fd < 0);
+    auto* const socket = new Socket;
+    socket->handle = &handle;
+    socket->fd = fd;
+    open(handle, *socket);
+    return *socket;
+  }
+
+  // `late`: there is nothing to receive yet.
+  void receive_more(Socket& socket, bool late) {
+    begin(&socket, Operation::receive, [&](io_uring_sqe* sqe) {
+      io_uring_prep_recv_multishot(sqe, socket.fd, nullptr, 0, 0);
+      sqe->flags |= IOSQE_BUFFER_SELECT;
+      sqe->buf_group = buffer_group;
+      if (late) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    });
+    socket.receiving = true;
+  }
+  void poll_bytes(Socket& socket) {
+    if (socket.polling) return;
+    begin(&socket, Operation::bytes,
+          [&](io_uring_sqe* sqe) { io_uring_prep_poll_add(sqe, socket.fd, POLLIN | POLLRDHUP); });
+    socket.polling = true;
+  }
+  // An edge for each change, as with epoll: the kernel tells of an end whatever it is asked for, so that a poll that
+  // ended with its first event would be asked for again and again.
+  void watch(Socket& socket) {
+    if (socket.watching) return;
+    begin(&socket, Operation::watch,
+          [&](io_uring_sqe* sqe) { io_uring_prep_poll_multishot(sqe, socket.fd, POLLOUT | POLLRDHUP); });
+    socket.watching = true;
+  }
+  void want_room(Handle& handle) noexcept override { watch(*static_cast<Socket*>(handle.backend)); }
+  int untold_error(Handle& handle) noexcept override {
+    return std::exchange(static_cast<Socket*>(handle.backend)->error, 0);
+  }
+
+  void received(Socket& socket, int result, unsigned flags, bool is_last) {
+    if (is_last) socket.receiving = socket.stopping = false;
+    if ((flags & IORING_CQE_F_BUFFER) != 0) {
+      const auto buffer = static_cast<std::uint16_t>(flags >> IORING_CQE_BUFFER_SHIFT);
+      if (result > 0 && socket.handle != nullptr) {
+        hold(socket, buffer, static_cast<std::uint16_t>(result));
+      } else {
+        give_back(buffer);
+      }
+    }
+    if (is_over(socket)) return;
+    Handle& handle = *socket.handle;
+    handle.may_read = true;
+    if (result > 0) {
+      // There is more than small requests, or nobody reads it.
+      if (!is_last && !socket.stopping && (result == buffer_bytes || socket.held >= most_held)) {
+        socket.stopping = true;
+        cancel(socket, Operation::receive);
+      }
+    } else if (result == 0) {
+      socket.ended = handle.peer_ended = true;
+    } else if (result != -ECANCELED && result != -ENOBUFS && result != -EAGAIN && result != -EINTR &&
+               result != -ENOMEM) {
+      socket.error = -result;
+      socket.ended = handle.peer_ended = handle.failed = handle.may_write = true;
+    }
+    if (dispatch(handle)) settle(socket);
+  }
+
+  void polled(Socket& socket, int result) {
+    socket.polling = false;
+    if (is_over(socket)) return;
+    Handle& handle = *socket.handle;
+    tell_end(handle, result);
+    handle.may_read = true;
+    if (dispatch(handle)) settle(socket);
+  }
+
+  void watched(Socket& socket, int result, bool is_last) {
+    if (is_last) socket.watching = false;
+    if (is_over(socket)) return;
+    Handle& handle = *socket.handle;
+    const bool could_write = handle.may_write;
+    const bool had_ended = handle.peer_ended;
+    const bool had_failed = handle.failed;
+    tell_end(handle, result);
+    handle.may_write |= (result & POLLOUT) != 0;
+    // While the kernel receives, it is that which says what there is to read.
+    if (handle.peer_ended && !socket.receiving) handle.may_read = true;
+    if (handle.failed) handle.may_read = true;
+    if (socket.connecting && handle.may_write) {
+      socket.connecting = false;
+      if (!handle.failed) receive_more(socket, true);
+    }
+    if (handle.may_write == could_write && handle.peer_ended == had_ended && handle.failed == had_failed) {
+      settle(socket);
+    } else if (dispatch(handle)) {
+      settle(socket);
+    }
+  }
+
+  static void tell_end(Handle& handle, int result) {
+    // A poll that fails is the end of a connection that nobody could wait for any more.
+    const bool dead = result < 0 || (result & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+    handle.failed |= dead;
+    handle.peer_ended |= dead || (result & POLLRDHUP) != 0;
+    handle.may_write |= dead;
+  }
+
+  // Somebody is to hear of the end also where no one reads, and of room who waits for it.
+  void settle(Socket& socket) {
+    const Handle& handle = *socket.handle;
+    if (handle.failed || socket.watching) return;
+    if (!handle.may_write || (!socket.receiving && !socket.polling)) watch(socket);
+  }
+
+  // The handle has been closed, and with its last operation goes what stood behind it.
+  bool is_over(Socket& socket) {
+    if (socket.handle != nullptr) return ending_;
+    if (socket.operations == 0) delete &socket;
+    return true;
+  }
+
+  void close(Socket& socket) {
+    if (socket.held != 0) {
+      // Bytes that nobody has read: the system resets a connection that is closed with some in its socket.
+      reset_on_close(*socket.handle);
+      while (socket.held != 0) drop_first(socket);
+    }
+    socket.handle = nullptr;
+    if (socket.operations == 0) {
+      ::close(socket.fd);
+      delete &socket;
+      return;
+    }
+    // In this order: until then the descriptor is nobody else's, also for an operation that still waits to be
+    // submitted.
+    if (socket.receiving) cancel(socket, Operation::receive);
+    if (socket.polling) cancel(socket, Operation::bytes);
+    if (socket.watching) cancel(socket, Operation::watch);
+    close_in_turn(socket.fd);
+  }
+
+  void close_in_turn(int fd) {
+    io_uring_sqe& sqe = entry(nullptr, Operation::none);
+    io_uring_prep_close(&sqe, fd);
+    sqe.user_data = 0;
+    sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+  }
+
+  // ---- buffers ----
+
+  io_uring_buf_ring* offered() { return static_cast<io_uring_buf_ring*>(offered_.get()); }
+  char* bytes_of(std::uint16_t buffer) {
+    return static_cast<char*>(buffers_.get()) + std::size_t{buffer} * buffer_stride;
+  }
+  void give_back(std::uint16_t buffer) {
+    io_uring_buf_ring_add(offered(), bytes_of(buffer), buffer_bytes, buffer, io_uring_buf_ring_mask(buffer_count), 0);
+    io_uring_buf_ring_advance(offered(), 1);
+  }
+  void hold(Socket& socket, std::uint16_t buffer, std::uint16_t size) {
+    held_[buffer].size = size;
+    if (socket.held++ == 0) {
+      socket.first = buffer;
+      socket.offset = 0;
+    } else {
+      held_[socket.last].next = buffer;
+    }
+    socket.last = buffer;
+  }
+  void drop_first(Socket& socket) {
+    const std::uint16_t buffer = socket.first;
+    socket.first = held_[buffer].next;
+    socket.offset = 0;
+    --socket.held;
+    give_back(buffer);
+  }
+  std::size_t take(Socket& socket, char* into, std::size_t size) {
+    std::size_t copied = 0;
+    while (socket.held != 0 && copied < size) {
+      const std::size_t left = held_[socket.first].size - socket.offset;
+      const std::size_t piece = std::min(left, size - copied);
+      std::memcpy(into + copied, bytes_of(socket.first) + socket.offset, piece);
+      copied += piece;
+      if (piece == left) {
+        drop_first(socket);
+      } else {
+        socket.offset = static_cast<std::uint16_t>(socket.offset + piece);
+      }
+    }
+    return copied;
+  }
+
+  static constexpr std::size_t offered_bytes = buffer_count * sizeof(io_uring_buf);
+
+  Rings rings_;
+  io_uring* const ring_;
+  Pages buffers_;
+  Pages offered_;  // the queue by which the kernel gets them
+  std::array<Held, buffer_count> held_{};
+  std::uint64_t operations_ = 0;
+  bool ending_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Reactor> make_uring_reactor() { return std::make_unique<UringReactor>(); }
+
+}  // namespace sluice::core
