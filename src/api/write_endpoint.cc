@@ -171,6 +171,10 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       rows.single = rows.single && outcome->written.size() <= 1;
       co_return answer(wish, rows, std::move(*outcome));
     }
+    // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
+    if (outcome.error().sqlstate == "23505" && (tries != 0 || plan_->retries == 0)) {
+      outcome.error().failure = sql::Failure::statement;
+    }
     if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
       co_return failures_.answer(outcome.error(), Failed::writing);
     }

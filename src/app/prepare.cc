@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/openapi/document.h"
 #include "api/table_sql.h"
 #include "app/certificates.h"
 #include "app/cli.h"
@@ -64,7 +65,31 @@ bool is_used(const Options& options, const std::string& policy) {
     return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
   };
   return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
-         std::ranges::any_of(options.websockets, uses);
+         std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi));
+}
+
+// Describes the endpoints.
+void publish(Plan& plan) {
+  std::vector<api::openapi::Resource> resources;
+  for (const Plan::Endpoint& endpoint : plan.endpoints) {
+    const api::EndpointOptions& options = plan.options.endpoints[endpoint.index];
+    api::openapi::Resource resource{.options = &options,
+                                    .pattern = &endpoint.pattern,
+                                    .get = endpoint.get.get(),
+                                    .writes = endpoint.writes,
+                                    .sets = endpoint.sets,
+                                    .tables = endpoint.tables,
+                                    .security = {}};
+    for (const auto& name : options.use) {
+      const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
+      if (policy.value.type.value != gateway::PolicyType::jwt) continue;
+      resource.security.push_back({.policy = policy.name.value, .optional = policy.value.optional});
+    }
+    resources.push_back(std::move(resource));
+  }
+  auto document = api::openapi::make_document(*plan.options.openapi, resources);
+  for (std::string& warning : document.warnings) plan.warnings.push_back(std::move(warning));
+  plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }
 
 http::Pattern files_pattern(const std::string& path) {
@@ -157,7 +182,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const auto role = api::role_plan(named->value);
     const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     Plan::Endpoint endpoint{
-        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {}};
+        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {},
+        .tables = {}};
     std::vector<std::string> used;  // names of parameters
     std::optional<sql::Error> away;
     const auto take = [&](const Located<std::string>& text,
@@ -237,6 +263,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           whole = false;
           continue;
         }
+        endpoint.tables.emplace_back(method, *table);
         if (!writing->existing.value.empty() || writing->set.value) {
           auto set = api::set_options(method, *writing, *pattern);
           set.first_id = std::exchange(next_ids[index], next_ids[index] + sql::set_statements);
@@ -315,6 +342,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::string& path = plan->options.websockets[i].path.value;
     plan->websockets.push_back({*http::Pattern::parse(path), i});
     plan->routes.push_back(path);
+  }
+  if (plan->options.openapi) {
+    publish(*plan);
+    plan->routes.push_back(plan->options.openapi->path.value);
   }
   return plan;
 }

@@ -86,7 +86,7 @@ class EpollReactor final : public SocketReactor {
   void turn(Instant until) override {
     begin_turn();
     event_count_ = plain_epoll_wait(epoll_, events_.data(), events_.size(), timeout_ms(until));
-    now_ = clock();
+    look_at_clock();
     for (next_event_ = 0; next_event_ < event_count_;) {
       const epoll_event& event = events_[static_cast<std::size_t>(next_event_++)];
       if (event.data.ptr == nullptr || event.data.ptr == &event_count_) continue;

@@ -26,12 +26,6 @@ ssize_t plain_send(int fd, const void* from, std::size_t size, int flags) {
   return ::syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
 }
 
-Instant monotonic_now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
-}
-
 // A socket file that nobody listens on any more is in the way of its successor; one that answers is left alone.
 void unlink_stale_socket(const Address& address) {
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -44,13 +38,12 @@ void unlink_stale_socket(const Address& address) {
 
 }  // namespace
 
-SocketReactor::SocketReactor() : Reactor(monotonic_now()), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+SocketReactor::SocketReactor() : Reactor(CycleClock().read()), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  look_at_clock();
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 
 SocketReactor::~SocketReactor() { ::close(wake_); }
-
-Instant SocketReactor::clock() const { return monotonic_now(); }
 
 std::int64_t SocketReactor::wall_clock_ns() const {
   timespec time{};

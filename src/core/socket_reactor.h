@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/cycle_clock.h"
 #include "core/reactor.h"
 
 namespace sluice::core {
@@ -13,7 +14,7 @@ class SocketReactor : public Reactor {
   SocketReactor(const SocketReactor&) = delete;
   ~SocketReactor() override;
 
-  Instant clock() const override;
+  Instant clock() const override { return cycles_.since(); }
   std::int64_t wall_clock_ns() const override;
 
   Result<void> connect_result(Handle& handle) override;
@@ -47,6 +48,8 @@ class SocketReactor : public Reactor {
   // The error that has ended the connection, if it has been taken from the socket and told to nobody; told by this.
   [[nodiscard]] virtual int untold_error(Handle&) noexcept { return 0; }
 
+  // Reads the real clock.
+  void look_at_clock() { now_ = cycles_.read(); }
   // Who waits for what the flags say is called. False: the handle is gone() by that.
   bool dispatch(Handle& handle);
   // The handle is no more what it was: it has been closed.
@@ -63,6 +66,7 @@ class SocketReactor : public Reactor {
   Io send(Handle& handle, std::span<const iovec> parts, int flags);
   [[nodiscard]] Io sent(Handle& handle, ssize_t sent, std::size_t wanted);
 
+  CycleClock cycles_;
   int wake_ = -1;  // an eventfd that nobody need read: written to is what it tells
   Handle* dispatching_ = nullptr;
 };

@@ -227,7 +227,7 @@ class UringReactor final : public SocketReactor {
   void turn(Instant until) override {
     begin_turn();
     enter(timeout_ms(until));
-    now_ = clock();
+    look_at_clock();
     complete();
     timers().advance(now_);
     run_hooks();

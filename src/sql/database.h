@@ -54,6 +54,8 @@ struct Statement {
   std::vector<Parameter> parameters;  // in placeholder order; a name that is used twice is one parameter
   // PostgreSQL: the OIDs that Parse names, in placeholder order; 0: the server decides. Empty: it decides all of them.
   std::vector<std::uint32_t> parameter_types;
+  // PostgreSQL: the OIDs of what the server takes the parameters for, in placeholder order. SQLite: empty.
+  std::vector<std::uint32_t> described_types;
   std::vector<Column> columns;  // as prepared; empty where the statement returns no rows
   bool one_row = false;         // the caller asks for an object: more than two rows are never needed
 };

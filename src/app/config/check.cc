@@ -40,6 +40,7 @@ class Checker {
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
+    if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
@@ -420,6 +421,18 @@ class Checker {
     if (!pattern) return;
     if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
       complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
+  }
+
+  void check_openapi(const api::openapi::Options& openapi) {
+    check_use(openapi.use);
+    const auto pattern = parse_path(openapi.path);
+    if (!pattern) return;
+    if (!pattern->names().empty()) {
+      complain(openapi.path.position, "the path of [openapi] has no parameters");
+    } else if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), openapi.path.position); !is_new) {
+      complain(openapi.path.position.line == 0 ? openapi.position : openapi.path.position,
+               fmt::format("an endpoint or a websocket has the path {}", openapi.path.value), again(other->second));
     }
   }
 

@@ -610,6 +610,21 @@ TEST(Errors, Policies) {
             "4:8 there is no [policy.a]\n");
 }
 
+TEST(Errors, OpenApi) {
+  const Options options = options_of(serves + "[openapi]\ntitle = \"Films\"\n");
+  ASSERT_TRUE(options.openapi);
+  EXPECT_EQ(options.openapi->path.value, "/openapi.json");
+  EXPECT_EQ(options.openapi->title.value, "Films");
+  EXPECT_FALSE(options_of(serves).openapi);
+  EXPECT_EQ(messages_of(serves + "[openapi]\ntitle = \"\"\n"), "7:9 openapi.title must not be empty\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\nuse = [\"a\"]\n"), "7:8 there is no [policy.a]\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/\"\n"),
+            "7:8 an endpoint or a websocket has the path / | it is in line 2 already\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/{a}\"\n"), "7:8 the path of [openapi] has no parameters\n");
+  EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/openapi.json\"\nget = \"SELECT 1\"\n[openapi]\n"),
+            "9:1 an endpoint or a websocket has the path /openapi.json | it is in line 7 already\n");
+}
+
 TEST(Errors, Tls) {
   auto server = [](const std::string& listen, const std::string& tls) {
     return messages_of("[server]\nlisten = [" + listen + "]\n" + tls + serves);

@@ -738,7 +738,7 @@ void Connection::report(const Request* request, int status, std::uint64_t body_b
                                 .peer = peer_,
                                 .status = status,
                                 .body_bytes = body_bytes,
-                                .duration = request != nullptr ? now - began_ : Duration{},
+                                .duration = request != nullptr ? std::max(now - began_, Duration{}) : Duration{},
                                 .broken = broken});
 }
 

@@ -880,7 +880,7 @@ void Session::report(Stream& stream, bool broken) {
                                            : stream.head_complete ? 499
                                                                   : 400,
                                  .body_bytes = stream.sent_bytes,
-                                 .duration = is_request ? clock() - stream.began : Duration{},
+                                 .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
                                  .broken = broken});
   }
   if (stream.presented) --active(stream.request);

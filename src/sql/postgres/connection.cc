@@ -243,7 +243,7 @@ void Connection::send_exclusive(Query& query) {
 
 void Connection::expect_answer(Query& query) {
   lease_finished_ = false;
-  push({.query = &query});
+  push({.query = &query, .conversation = true});
   flush_soon();
 }
 
@@ -444,7 +444,41 @@ Connection::Received Connection::receive(std::size_t& total) {
   return Received::bytes;
 }
 
+// Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the message.
+bool Connection::pass_over(const Message& message) {
+  if (leased_ != nullptr || flight_size_ == 0 || !foremost().conversation) return false;
+  switch (message.type) {
+    case 'G':  // the server waits for rows, and hears no cancel meanwhile
+      write_copy_fail(out_, "abandoned");
+      flush_soon();
+      return true;
+    case 'E': {
+      const auto notice = parse_notice(message.payload);
+      return notice && notice->severity != "FATAL" && notice->severity != "PANIC";
+    }
+    case '1':
+    case '2':
+    case '3':
+    case 'C':
+    case 'D':
+    case 'I':
+    case 'T':
+    case 'c':
+    case 'd':
+    case 'n':
+    case 's':
+    case 't':
+      return true;
+    default:
+      return false;
+  }
+}
+
 void Connection::handle(const Message& message) {
+  if (pass_over(message)) {
+    inbox_.drop();
+    return;
+  }
   switch (message.type) {
     case '1':  // ParseComplete
     case '3':  // CloseComplete
@@ -584,8 +618,7 @@ void Connection::handle_ready(const Message& message) {
   const auto status = parse_ready(message.payload);
   const auto whole = [this] {
     const InFlight& entry = foremost();
-    const bool conversation = entry.query != nullptr && entry.query->statement_ == nullptr;
-    return entry.synced && (answer_.error || conversation || answer_.unusable ||
+    return entry.synced && (answer_.error || entry.conversation || answer_.unusable ||
                             (answer_.complete && answer_.complete_rows == answer_.rows &&
                              answer_.commands == entry.before + 1 + entry.after));
   };

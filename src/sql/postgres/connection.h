@@ -159,6 +159,7 @@ class Connection {
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
     bool synced = true;  // followed by a Sync; false: the batch goes on with the next one
+    bool conversation = false;  // whatever stands before its ReadyForQuery
     Instant deadline = never;
     std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
     std::uint8_t after = 0;   // and behind it
@@ -202,6 +203,7 @@ class Connection {
   [[nodiscard]] Prepared& prepared(std::uint32_t statement);
 
   void pump();
+  [[nodiscard]] bool pass_over(const Message& message);
   void handle(const Message& message);
   void handle_error(const Message& message);
   void take_description(const Message& message);

@@ -177,6 +177,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   if (auto resolved = co_await resolve_types(conversation, types_, description->columns); !resolved) {
     co_return std::unexpected(std::move(resolved.error()));
   }
+  statement.described_types = std::move(description->parameters);
   statement.columns = std::move(description->columns);
   statement.text = std::move(parsed->text);
   co_return statement;
