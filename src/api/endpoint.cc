@@ -113,7 +113,8 @@ core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Wi
     settings = std::move(*made);
   }
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
-  auto refusal = co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failure_);
+  auto refusal =
+      co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failure_);
   if (refusal) co_return std::move(*refusal);
   co_return co_await query(request, wish);
 }

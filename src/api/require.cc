@@ -245,6 +245,12 @@ void Guards::prepared(std::size_t query, sql::Statement statement, const Endpoin
   into.options = nullptr;
 }
 
+std::vector<int> Guards::statuses() const {
+  std::vector<int> statuses;
+  for (const Rule& rule : rules_) statuses.push_back(rule.status);
+  return statuses;
+}
+
 // One request before the guards. What is unknown is not asked for where the rest decides.
 struct Guards::Case {
   const http::Request& request;

@@ -72,6 +72,8 @@ class Guards {
   void prepared(std::size_t query, sql::Statement statement, const EndpointOptions& endpoint,
                 const http::Pattern& pattern);
   [[nodiscard]] bool empty() const { return rules_.empty(); }
+  // What it may answer.
+  [[nodiscard]] std::vector<int> statuses() const;
 
   // How far it can be told: whether all hold, what refuses the request, or which query must be asked first.
   struct Verdict {

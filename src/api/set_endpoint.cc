@@ -174,7 +174,8 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   }
   if (plan.guards) {
     const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
-    auto refusal = co_await plan.guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+    auto refusal =
+        co_await plan.guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
     if (refusal) co_return std::move(*refusal);
   }
   std::string scratch;

@@ -9,6 +9,7 @@ from tokens import Secret, soon
 
 SECRET = Secret()
 CONFIG = '''
+[openapi]
 [policy.auth]
 type = "jwt"
 secret = "{secret}"
@@ -111,6 +112,11 @@ def test_a_refusal_says_what_it_is_told_to(teams):
     assert refused.status == 404
     assert json.loads(refused.body)["detail"] == "There is no such place."
     assert json.loads(teams.call("GET", "/admin", "ada", roles=["admin"]).body) == [{"n": 1}]
+
+
+def test_the_description_says_what_a_refusal_is(teams):
+    operation = json.loads(teams.call("GET", "/openapi.json").body)["paths"]["/admin"]["get"]
+    assert "404" in operation["responses"]
 
 
 def test_a_request_is_refused_before_its_body_is_read(teams):
