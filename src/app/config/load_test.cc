@@ -357,6 +357,27 @@ TEST(Errors, Databases) {
             "7:9 \"batch\" is larger than \"pipeline\" lets it become\n");
 }
 
+TEST(Errors, Requirements) {
+  const std::string database = "[database.m]\nurl = \"sqlite:a\"\n";
+  const auto messages = [&](const std::string& require) {
+    return messages_of(database + "[[endpoint]]\npath = \"/{a}\"\nget = \"SELECT :a\"\n" + require);
+  };
+  EXPECT_EQ(messages("require = \"eq(path.a, 'x')\"\n"), "");
+  EXPECT_EQ(messages("require = [\"eq(path.a, 'x')\", \"present(query.b)\"]\n"), "");
+  EXPECT_EQ(messages("[[endpoint.require]]\nthat = \"present(query.b)\"\nstatus = 404\ndetail = \"No.\"\n"), "");
+  EXPECT_EQ(messages("require = [\"present(query.b)\", \"eq(path.a 'x')\"]\n"), "6:43 \",\" or \")\" is missing\n");
+  EXPECT_EQ(messages("require = \"\"\"\nand(eq(path.a, 'ä'),\n  eq(path.b, 1))\"\"\"\n"),
+            "8:6 there is no {b} in the path\n");
+  EXPECT_EQ(
+      messages("require = \"exists(SELECT 1 WHERE 'a' = claim.sub)\"\n"),
+      "6:19 there are no claims without a policy of type \"jwt\" in front | add use = [\"NAME\"] and [policy.NAME]\n");
+  EXPECT_EQ(messages("post = { sql = \"INSERT\", require = \"nothing()\" }\n"),
+            "6:37 an expression begins with eq, ne, in, contains, present, and, or, not or exists\n");
+  EXPECT_EQ(messages("[[endpoint.require]]\nthat = \"present(query.b)\"\nstatus = 401\n"),
+            "8:10 401 asks for a token, which is the policy's matter\n");
+  EXPECT_EQ(messages("[[endpoint.require]]\nstatus = 404\n"), "6:1 [[endpoint.require]] needs the key \"that\"\n");
+}
+
 TEST(Errors, Roles) {
   const std::string endpoint = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n";
   const std::string postgres = "[database.m]\nurl = \"postgres://a/b\"\n";
