@@ -95,7 +95,7 @@ class PostgresWriting : public ::testing::Test {
       return psql(
                  "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice' AND xact_start IS NOT "
                  "NULL") == "0" &&
-             psql("SELECT count(*) FROM pg_class WHERE relpersistence = 't'") == "0";
+             psql("SELECT count(*) FROM pg_class WHERE relname = 'sluice_stage'") == "0";
     });
   }
   // Whether the database answers, with each connection that it may have.
