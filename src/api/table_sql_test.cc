@@ -1,11 +1,101 @@
 #include "api/table_sql.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "sql/set/set.h"
 
 namespace sluice::api {
 namespace {
+
+class TableSqlTest : public ::testing::Test {
+ public:
+  TableSqlTest() {
+    options.table.value = "films";
+    ColumnOptions id;
+    id.key = true;
+    id.from = Located<std::string>("path.id");
+    ColumnOptions name;
+    name.required = true;
+    options.columns = {{{"id"}, id}, {{"name"}, name}, {{"sto\"ck"}, {}}};
+    table.name = "\"films\"";
+    table.columns = {{.name = "id", .type = "integer"},
+                     {.name = "name", .type = "text"},
+                     {.name = "sto\"ck", .type = "numeric(4,1)", .default_value = "7 + 1"}};
+  }
+  std::expected<TableSql, std::string> made(http::Method method, sql::Dialect dialect = sql::Dialect::sqlite) const {
+    return make_table_sql(method, options, *http::Pattern::parse("/films/{id}"), dialect, table);
+  }
+
+  MethodOptions options;
+  sql::Table table;
+};
+
+TEST_F(TableSqlTest, PostInserts) {
+  options.returning.value = "id, name";
+  EXPECT_EQ(made(http::Method::post)->sql,
+            "INSERT INTO \"films\" (\"id\", \"name\", \"sto\"\"ck\") VALUES (:set_id, :set_name, CASE WHEN "
+            ":has_set_sto_34_ck THEN :set_sto_34_ck ELSE (7 + 1) END) RETURNING id, name");
+  EXPECT_EQ(made(http::Method::post, sql::Dialect::postgres)->sql,
+            "INSERT INTO \"films\" (\"id\", \"name\", \"sto\"\"ck\") VALUES (CAST(:set_id AS integer), "
+            "CAST(:set_name AS text), CASE WHEN CAST(:has_set_sto_34_ck AS boolean) THEN CAST(:set_sto_34_ck AS "
+            "numeric(4,1)) ELSE (7 + 1) END) RETURNING id, name");
+}
+
+TEST_F(TableSqlTest, PatchKeepsWhatIsNotNamed) {
+  const auto sql = made(http::Method::patch);
+  EXPECT_EQ(
+      sql->sql,
+      "UPDATE \"films\" SET \"name\" = :set_name, \"sto\"\"ck\" = CASE WHEN :has_set_sto_34_ck THEN :set_sto_34_ck "
+      "ELSE \"sto\"\"ck\" END WHERE \"id\" = :set_id");
+  EXPECT_EQ(sql->update_first, "");
+}
+
+TEST_F(TableSqlTest, PutReplacesAndElseInserts) {
+  const auto sql = made(http::Method::put);
+  EXPECT_TRUE(sql->sql.starts_with("INSERT INTO \"films\" (")) << sql->sql;
+  EXPECT_EQ(
+      sql->update_first,
+      "UPDATE \"films\" SET \"name\" = :set_name, \"sto\"\"ck\" = CASE WHEN :has_set_sto_34_ck THEN :set_sto_34_ck "
+      "ELSE (7 + 1) END WHERE \"id\" = :set_id");
+}
+
+TEST_F(TableSqlTest, DeleteFindsTheRow) {
+  options.columns.resize(1);
+  EXPECT_EQ(made(http::Method::delete_)->sql, "DELETE FROM \"films\" WHERE \"id\" = :set_id");
+}
+
+TEST_F(TableSqlTest, WhatTheConfigurationDoesWrongIsSaid) {
+  options.columns[0].value.key = false;
+  EXPECT_TRUE(made(http::Method::post));
+  for (const auto method : {http::Method::put, http::Method::patch, http::Method::delete_}) {
+    EXPECT_EQ(made(method).error(), "a key is needed, which says what row is meant: columns.NAME = { key = true }");
+  }
+  options.columns[0].value.key = true;
+  table.columns[1].generated = true;
+  EXPECT_EQ(made(http::Method::post).error(), "the database makes the values of \"name\" itself");
+  table.columns.erase(table.columns.begin() + 1);
+  EXPECT_EQ(made(http::Method::post).error(), "the table films has no column \"name\"");
+  options.columns.resize(1);
+  for (const auto method : {http::Method::put, http::Method::patch}) {
+    EXPECT_EQ(made(method).error(), "there is no column to change besides the keys");
+  }
+}
+
+TEST_F(TableSqlTest, ParametersComeFromTheirColumns) {
+  const auto pattern = *http::Pattern::parse("/films/{id}");
+  const auto id = table_source("set_id", options, pattern);
+  ASSERT_TRUE(id);
+  EXPECT_EQ(id->from, From::path);
+  EXPECT_FALSE(id->asks_presence);
+  const auto stock = table_source("set_sto_34_ck", options, pattern);
+  ASSERT_TRUE(stock);
+  EXPECT_EQ(stock->from, From::body);
+  EXPECT_EQ(stock->key, "sto\"ck");
+  EXPECT_TRUE(table_source("has_set_sto_34_ck", options, pattern)->asks_presence);
+  EXPECT_FALSE(table_source("id", options, pattern));
+}
 
 Named<ColumnOptions> column(std::string name, sql::ParameterType type) {
   Named<ColumnOptions> made;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -25,7 +26,8 @@ class FakeDatabase final : public sql::Database {
     std::optional<sql::Error> error;
   };
 
-  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t, std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t,
+                                                  std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement&, std::span<const sql::Argument>,
@@ -46,7 +48,7 @@ class FakeDatabase final : public sql::Database {
     log += "stage\n";
     return std::make_unique<FakeStaging>(*this);
   }
-  core::Task<sql::Result<void>> ping(core::Instant) override { co_return sql::Result<void>{}; }
+  core::Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
   std::deque<Step> steps;
   std::optional<sql::Error> commit_error;
@@ -75,7 +77,8 @@ class FakeDatabase final : public sql::Database {
       append(database_.log, arguments);
       return answer(statement, SIZE_MAX, false);
     }
-    core::Task<sql::Result<sql::Written>> finish(const sql::Statement& statement, std::span<const sql::Argument> arguments,
+    core::Task<sql::Result<sql::Written>> finish(const sql::Statement& statement,
+                                                 std::span<const sql::Argument> arguments,
                                                  std::size_t most_rows) override {
       database_.log += statement.text;
       append(database_.log, arguments);
@@ -102,7 +105,8 @@ class FakeDatabase final : public sql::Database {
       auto rows = std::make_shared<Rows>();
       for (const auto& row : step.rows) {
         for (const char* text : row) {
-          rows->fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
+          rows->fields.push_back(
+              {text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
         }
       }
       if (step.rows.size() > most_rows) {
@@ -128,7 +132,8 @@ class FakeDatabase final : public sql::Database {
     ~FakeStaging() override {
       if (!applied_) database_.log += "gone\n";
     }
-    core::Task<sql::Result<void>> add(std::span<const sql::StagedValue> values, std::span<const std::uint64_t> lines) override {
+    core::Task<sql::Result<void>> add(std::span<const sql::StagedValue> values,
+                                      std::span<const std::uint64_t> lines) override {
       if (database_.add_error) co_return std::unexpected(*database_.add_error);
       database_.added += lines.size();
       database_.largest_batch = std::max(database_.largest_batch, lines.size());

@@ -1,0 +1,142 @@
+#include "api/source.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace sluice::api {
+namespace {
+
+class SourceTest : public ::testing::Test {
+ public:
+  static ParamOptions from(const char* where) {
+    ParamOptions options;
+    options.from = Located<std::string>(where);
+    return options;
+  }
+  Source source(const std::string& name, const ParamOptions& options, bool in_body = true,
+                std::optional<sql::ParameterType> declared = {}) const {
+    const std::vector<Named<ParamOptions>> params{{{name}, options}};
+    return source_of({name, declared}, params, *http::Pattern::parse("/films/{slug}/{id:int}"), in_body);
+  }
+  // The value, "NULL", or what is wrong with it.
+  std::string bound(const Source& one, std::vector<Value> row = {}) {
+    http::Request request;
+    request.fields = fields;
+    request.query = query;
+    request.path_values[0] = "heat";
+    request.path_values[1] = "7";
+    arguments.clear();
+    if (auto done = binder.bind({&one, 1}, request, row, arguments); !done) return "! " + done.error().reason;
+    return arguments[0].text ? std::string(*arguments[0].text) : "NULL";
+  }
+
+  std::vector<http::Field> fields;
+  std::string query;
+  std::vector<sql::Argument> arguments;
+  Binder binder;
+};
+
+TEST_F(SourceTest, NamesAreParsed) {
+  EXPECT_EQ(parse_source("body")->key, "");
+  EXPECT_EQ(parse_source("body.a.b")->key, "a.b");
+  EXPECT_EQ(parse_source("claim.a.b")->from, From::claim);
+  for (const char* wrong :
+       {"", "boddy.a", "path", "path.", "query", "header.", "body.", "body..a", "body.a.", "body.a..b", ".a"}) {
+    EXPECT_FALSE(parse_source(wrong)) << wrong;
+    EXPECT_NE(check_source(wrong), "") << wrong;
+  }
+  for (const char* right : {"path.a", "query.a", "header.x-a", "cookie.a", "claim.sub", "env.HOME", "body", "body.a"}) {
+    EXPECT_EQ(check_source(right), "") << right;
+  }
+}
+
+TEST_F(SourceTest, WithoutAWordThePathComesFirstAndThenTheBodyOrTheQuery) {
+  EXPECT_EQ(source("slug", {}).from, From::path);
+  EXPECT_EQ(source("id", {}).path_index, 1);
+  EXPECT_EQ(source("name", {}, true).from, From::body);
+  EXPECT_EQ(source("name", {}, false).from, From::query);
+  EXPECT_EQ(bound(source("slug", {})), "heat");
+}
+
+TEST_F(SourceTest, HeadersAndCookies) {
+  fields = {{"X-Agent", " curl "}, {"Cookie", "a=1; session=\"x y\"; b"}, {"Cookie", "session=second; late=z"}};
+  ParamOptions agent = from("header.x-agent");
+  EXPECT_EQ(bound(source("a", agent)), " curl ");
+  agent.trim = true;
+  EXPECT_EQ(bound(source("a", agent)), "curl");
+  EXPECT_EQ(bound(source("a", from("header.x-other"))), "NULL");
+  EXPECT_EQ(bound(source("a", from("cookie.session"))), "x y");
+  EXPECT_EQ(bound(source("a", from("cookie.late"))), "z");
+  EXPECT_EQ(bound(source("a", from("cookie.b"))), "NULL");
+  EXPECT_EQ(bound(source("a", from("cookie.sess"))), "NULL");
+}
+
+TEST_F(SourceTest, TheEnvironmentIsReadAtTheStart) {
+  setenv("SLUICE_TEST_SOURCE", "first", 1);
+  const Source known = source("a", from("env.SLUICE_TEST_SOURCE"));
+  setenv("SLUICE_TEST_SOURCE", "second", 1);
+  EXPECT_EQ(bound(known), "first");
+  unsetenv("SLUICE_TEST_SOURCE");
+  EXPECT_EQ(bound(source("a", from("env.SLUICE_TEST_SOURCE"))), "NULL");
+  ParamOptions needed = from("env.SLUICE_TEST_SOURCE");
+  needed.required = true;
+  EXPECT_EQ(bound(source("a", needed)), "! is missing");
+}
+
+TEST_F(SourceTest, TheBodysValuesAreCheckedByTheirKind) {
+  using Kind = Value::Kind;
+  Source one = source("n", {}, true, sql::ParameterType::integer);
+  EXPECT_EQ(bound(one, {{Kind::number, "12"}}), "12");
+  EXPECT_EQ(bound(one, {{Kind::string, "12"}}), "12");
+  EXPECT_EQ(bound(one, {{Kind::null, {}}}), "NULL");
+  EXPECT_EQ(bound(one), "NULL");
+  for (const Value wrong :
+       {Value{Kind::number, "1.5"}, Value{Kind::boolean, "true"}, Value{Kind::json, "[1]"}, Value{Kind::string, ""}}) {
+    EXPECT_EQ(bound(one, {wrong}), "! must be an integer") << wrong.text;
+  }
+  one.default_text = "5";
+  EXPECT_EQ(bound(one), "5");
+  EXPECT_EQ(bound(one, {{Kind::null, {}}}), "NULL") << "null is said; the default is for what is not";
+  one.required = true;
+  EXPECT_EQ(bound(one, {{Kind::null, {}}}), "! must not be null");
+
+  // Unchecked, the value says what it is bound as.
+  Source any = source("v", {});
+  const std::vector<std::pair<Value, sql::ParameterType>> kinds{
+      {{Kind::number, "12"}, sql::ParameterType::integer},
+      {{Kind::number, "1.5"}, sql::ParameterType::real},
+      {{Kind::number, "99999999999999999999"}, sql::ParameterType::real},
+      {{Kind::boolean, "true"}, sql::ParameterType::boolean},
+      {{Kind::string, "12"}, sql::ParameterType::text},
+      {{Kind::json, "{}"}, sql::ParameterType::text}};
+  for (const auto& [value, type] : kinds) {
+    EXPECT_EQ(bound(any, {value}), value.text);
+    EXPECT_EQ(arguments[0].type, type) << value.text;
+  }
+  any.asks_presence = true;
+  EXPECT_EQ(bound(any, {{Kind::null, {}}}), "true");
+  EXPECT_EQ(bound(any), "false");
+}
+
+TEST_F(SourceTest, TheQueryIsDecodedAndNoNulGoesThrough) {
+  const Source one = source("q", {}, false);
+  query = "q=a+b%2B";
+  EXPECT_EQ(bound(one), "a b+");
+  query = "q=a%00b";
+  EXPECT_EQ(bound(one), "! holds a NUL character");
+  query = "q=%zz";
+  EXPECT_EQ(bound(one), "! has a percent escape that is none");
+}
+
+TEST_F(SourceTest, AWrongClaimIsForbiddenAndAnotherValueABadRequest) {
+  const Source claim = source("a", from("claim.tenant"));
+  EXPECT_EQ(refuse_value({&claim, "is missing"}).status, 403);
+  const Source header = source("a", from("header.x-a"));
+  EXPECT_EQ(refuse_value({&header, "is missing"}).status, 400);
+}
+
+}  // namespace
+}  // namespace sluice::api

@@ -1,0 +1,223 @@
+#include "api/write_endpoint.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "api/table_sql.h"
+#include "api/writing_fixture.h"
+
+namespace sluice::api {
+namespace {
+
+using testing::Body;
+using testing::body_of;
+
+class WriteEndpointTest : public ::testing::Test {
+ public:
+  using Step = testing::FakeDatabase::Step;
+
+  static sql::Statement statement(std::string text, std::vector<sql::Parameter> parameters,
+                                  std::vector<sql::Column> columns = {}) {
+    sql::Statement made;
+    made.text = std::move(text);
+    made.parameters = std::move(parameters);
+    made.columns = std::move(columns);
+    return made;
+  }
+  void make(http::Method method, EndpointOptions endpoint, const MethodOptions& options,
+            std::vector<sql::Statement> statements, bool updates_first = false) {
+    auto pattern = http::Pattern::parse(endpoint.path.value);
+    ASSERT_TRUE(pattern);
+    handler = std::make_unique<WriteEndpoint>(
+        std::make_shared<const WritePlan>(method, endpoint, options, *pattern, std::move(statements), updates_first),
+        database, *reactor);
+  }
+  // POST of rows with a slug and a score, which are inserted.
+  void make_insert(std::vector<sql::Column> columns = {}, MethodOptions options = {}) {
+    options.sql.value = "INSERT";
+    EndpointOptions endpoint;
+    endpoint.path.value = "/films";
+    options.sql.value = "INSERT INTO films";
+    make(http::Method::post, endpoint, options,
+         {statement("insert", {{"slug", {}}, {"score", sql::ParameterType::integer}}, std::move(columns))});
+  }
+  http::Response send(std::string_view bytes, std::string_view type = "application/json", std::size_t step = SIZE_MAX,
+                      std::optional<Errc> broken = {}) {
+    Body body(bytes, step, broken);
+    return send_body(&body, type);
+  }
+  http::Response send_body(http::BodyReader* body, std::string_view type, std::string_view in_path = {}) {
+    database.log.clear();
+    http::Request request;
+    const std::vector<http::Field> fields{{"Content-Type", type}};
+    request.fields = fields;
+    request.body = body;
+    request.path_values[0] = in_path;
+    return testing::answer_of(*reactor, handler->handle(request));
+  }
+  static sql::Error error(sql::Failure failure, std::string sqlstate = {}) {
+    return {failure, std::move(sqlstate), "secret words", 0};
+  }
+
+  std::shared_ptr<const sql::Type> text = [] {
+    auto type = std::make_shared<sql::Type>();
+    type->form = sql::Form::text;
+    return type;
+  }();
+  std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  testing::FakeDatabase database;
+  std::unique_ptr<WriteEndpoint> handler;
+};
+
+TEST_F(WriteEndpointTest, EveryRowIsWrittenInOneTransaction) {
+  make_insert();
+  EXPECT_EQ(send(R"({"slug":"heat","score":8})").status, 201);
+  EXPECT_EQ(database.log, "begin\ninsert heat 8\ncommitted\n");
+  for (const std::size_t step : {1, 7, 1000}) {
+    EXPECT_EQ(
+        send(R"([{"slug":"a","score":1},{"slug":"b"},{"score":null,"slug":""}])", "application/json", step).status,
+        201);
+    EXPECT_EQ(database.log, "begin\ninsert a 1\ninsert b NULL\ninsert  NULL\ncommitted\n");
+  }
+  EXPECT_EQ(send("slug,score\na,1\n", "text/csv; charset=utf-8").status, 201);
+  EXPECT_EQ(database.log, "begin\ninsert a 1\ncommitted\n");
+  EXPECT_EQ(send("[]").status, 204);
+  EXPECT_EQ(database.log, "") << "no row, no transaction";
+}
+
+TEST_F(WriteEndpointTest, NothingIsBegunForABodyThatCannotBeTaken) {
+  make_insert();
+  EXPECT_EQ(send_body(nullptr, "application/json").status, 400);
+  EXPECT_EQ(send("x", "text/plain").status, 415);
+  EXPECT_EQ(send(R"([{"slug":"a"})").status, 400);
+  EXPECT_EQ(send(R"({"slug":"a"})", "application/json", 4, Errc::limit).status, 413);
+  EXPECT_EQ(send(R"({"slug":"a"})", "application/json", 4, Errc::timed_out).status, 408);
+  EXPECT_EQ(send(R"({"slug":"a"})", "application/json", 4, Errc::closed).status, 400);
+  const http::Response refused =
+      send("[{\"slug\":\"a\",\"score\":\"high\"},\n{\"slug\":\"b\",\"colour\":1},\n{\"slug\":\"c\"}]");
+  EXPECT_EQ(refused.status, 422);
+  const std::string said = body_of(refused);
+  EXPECT_TRUE(said.contains(R"({"line":1,"row":0,"pointer":"/0/score","detail":"must be an integer"})")) << said;
+  EXPECT_TRUE(said.contains(R"("line":2,"row":1,"pointer":"/1/colour")")) << said;
+  EXPECT_EQ(database.log, "");
+}
+
+TEST_F(WriteEndpointTest, WhatIsReturnedIsTheAnswer) {
+  MethodOptions options;
+  options.location.value = "/films/{slug}";
+  make_insert({{"slug", text}}, options);
+  database.steps = {{.rows = {{"a b/é"}}, .changes = 1, .error = {}}};
+  http::Response one = send(R"({"slug":"x"})");
+  EXPECT_EQ(one.status, 201);
+  EXPECT_EQ(one.fields.get("Location"), "/films/a%20b%2F%C3%A9");
+  EXPECT_EQ(one.fields.get("Row-Count"), "1");
+  EXPECT_EQ(body_of(one), "{\"slug\":\"a b/é\"}\n");
+  database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
+  http::Response two = send(R"([{"slug":"a"},{"slug":"b"}])");
+  EXPECT_EQ(two.status, 201);
+  EXPECT_FALSE(two.fields.get("Location").data() != nullptr && !two.fields.get("Location").empty());
+  EXPECT_EQ(two.fields.get("Row-Count"), "2");
+  EXPECT_TRUE(body_of(two).contains("\"a\"") && body_of(two).contains("\"b\"")) << body_of(two);
+}
+
+TEST_F(WriteEndpointTest, ConflictsAreTriedAgainAsOftenAsIsSaid) {
+  MethodOptions options;
+  options.retries = 2;
+  make_insert({}, options);
+  const Step conflict{.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")};
+  database.steps = {conflict, conflict};
+  EXPECT_EQ(send(R"([{"slug":"a"},{"slug":"b"}])").status, 201);
+  EXPECT_EQ(database.log,
+            "begin\ninsert a NULL\ngone\nbegin\ninsert a NULL\ngone\nbegin\ninsert a NULL\ninsert b NULL\ncommitted\n");
+  database.steps = {conflict, conflict, conflict};
+  http::Response given_up = send(R"({"slug":"a"})");
+  EXPECT_EQ(given_up.status, 409);
+  EXPECT_EQ(given_up.fields.get("Retry-After"), "1");
+  database.commit_error = error(sql::Failure::conflict, "40001");
+  EXPECT_EQ(send(R"({"slug":"a"})").status, 201) << "a commit's conflict is one too";
+  EXPECT_EQ(database.log, "begin\ninsert a NULL\ngone\nbegin\ninsert a NULL\ncommitted\n");
+}
+
+TEST_F(WriteEndpointTest, ErrorsAreToldWithoutTheDatabasesWords) {
+  make_insert();
+  const std::vector<std::pair<sql::Error, int>> known{{error(sql::Failure::statement, "23505"), 409},
+                                                      {error(sql::Failure::statement, "23503"), 409},
+                                                      {error(sql::Failure::statement, "23502"), 422},
+                                                      {error(sql::Failure::statement, "23514"), 422},
+                                                      {error(sql::Failure::statement, "P0001"), 422},
+                                                      {error(sql::Failure::statement, "42501"), 403},
+                                                      {error(sql::Failure::statement, "42P01"), 500},
+                                                      {error(sql::Failure::bad_argument, "22P02"), 422},
+                                                      {error(sql::Failure::timed_out), 504},
+                                                      {error(sql::Failure::unavailable), 503},
+                                                      {error(sql::Failure::lost), 503}};
+  for (const auto& [failure, status] : known) {
+    database.steps = {{}, {.rows = {}, .changes = 0, .error = failure}};
+    const http::Response answer = send(R"([{"slug":"a"},{"slug":"b"}])");
+    EXPECT_EQ(answer.status, status) << failure.sqlstate;
+    EXPECT_FALSE(body_of(answer).contains("secret")) << body_of(answer);
+    EXPECT_EQ(database.log, "begin\ninsert a NULL\ninsert b NULL\ngone\n");
+  }
+}
+
+TEST_F(WriteEndpointTest, StatementsBeforeItRunOnceAndFirst) {
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films/{slug}";
+  MethodOptions options;
+  options.isolation = sql::Isolation::serializable;
+  make(http::Method::post, endpoint, options,
+       {statement("before", {{"slug", {}}}), statement("main", {{"slug", {}}, {"tag", {}}})});
+  Body body(R"([{"tag":"x"},{"tag":"y"}])");
+  EXPECT_EQ(send_body(&body, "application/json", "heat").status, 204);
+  EXPECT_EQ(database.log, "begin serializable\nbefore heat\nmain heat x\nmain heat y\ncommitted\n");
+}
+
+TEST_F(WriteEndpointTest, AnObjectThatIsNotThereIs404) {
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films/{slug}";
+  endpoint.returns = Returns::object;
+  make(http::Method::delete_, endpoint, {}, {statement("delete", {{"slug", {}}})});
+  EXPECT_EQ(send_body(nullptr, "", "heat").status, 204) << "without a body";
+  EXPECT_EQ(database.log, "begin\ndelete heat\ncommitted\n");
+  database.steps = {{.rows = {}, .changes = 0, .error = {}}};
+  EXPECT_EQ(send_body(nullptr, "", "heat").status, 404);
+}
+
+TEST_F(WriteEndpointTest, AnObjectIsReplacedOrInserted) {
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films/{slug}";
+  endpoint.returns = Returns::object;
+  make(http::Method::put, endpoint, {},
+       {statement("update", {{"slug", {}}, {"score", {}}}), statement("insert", {{"slug", {}}, {"score", {}}})}, true);
+  const auto put = [&] {
+    Body body(R"({"score":8})");
+    return send_body(&body, "application/json", "heat").status;
+  };
+  EXPECT_EQ(put(), 204);
+  EXPECT_EQ(database.log, "begin\nupdate heat 8\ncommitted\n");
+  database.steps = {{.rows = {}, .changes = 0, .error = {}}};
+  EXPECT_EQ(put(), 201);
+  EXPECT_EQ(database.log, "begin\nupdate heat 8\ninsert heat 8\ncommitted\n");
+  // Somebody else has inserted it between the two.
+  database.steps = {{.rows = {}, .changes = 0, .error = {}},
+                    {.rows = {}, .changes = 0, .error = error(sql::Failure::statement, "23505")}};
+  EXPECT_EQ(put(), 204);
+  EXPECT_EQ(database.log, "begin\nupdate heat 8\ninsert heat 8\ngone\nbegin\nupdate heat 8\ncommitted\n");
+}
+
+TEST(LocationPattern, NamesColumnsThatThereAre) {
+  const std::vector<sql::Column> columns{{"id", {}}, {"name", {}}};
+  EXPECT_TRUE(LocationPattern::parse("/a/{id}/{name}/x", columns));
+  EXPECT_EQ(LocationPattern::parse("a/{id}", columns).error(), "it begins with \"/\"");
+  EXPECT_EQ(LocationPattern::parse("/a/{id", columns).error(), "a \"{\" without its \"}\"");
+  EXPECT_EQ(LocationPattern::parse("/a/{nome}", columns).error(), "the statement returns no column \"nome\"");
+  const std::vector<sql::Field> fields{{"7", 1}, {nullptr, 0}};
+  const sql::Block block{columns, fields, 1, true};
+  EXPECT_EQ(LocationPattern::parse("/a/{id}.json", columns)->of(block), "/a/7.json");
+  EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of(block), std::nullopt) << "NULL is no place";
+}
+
+}  // namespace
+}  // namespace sluice::api
