@@ -120,14 +120,15 @@ def _tasks(pid):
         return []
 
 
-def sluice(config, where, cores=0, core=None, port=None, server=None):
-    """Sluice with the configuration, which follows [server] and [admin]. `server`: what [server] says of addresses and times."""
+def sluice(config, where, cores=0, core=None, port=None, server=None, server_more=""):
+    """Sluice with the configuration, which follows [server] and [admin]. `server`: what [server] says of addresses and times;
+    `server_more`: what else."""
     if not os.access(SLUICE, os.X_OK):
         raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
     port = port or free_port()
     file = where / f"sluice-{port}.toml"
     server = server or f'listen = ["127.0.0.1:{port}"]\n'
-    file.write_text(f'[server]\n{server}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
+    file.write_text(f'[server]\n{server}{server_more}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
     return Program("sluice", [SLUICE, "serve", file], port, core)
 
 

@@ -78,9 +78,9 @@ struct ServerOptions {
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
     v.field("io", &ServerOptions::io,
-            "How the cores learn what their sockets have to say. `uring`: by io_uring, which takes Linux 6.1 and a "
-            "system that allows it, and is cheaper; `epoll`: by epoll; `auto`: by the first of them that works. Which "
-            "one it is stands in the lines of the start and in `sluice_io_info`.");
+            "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
+            "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
+            "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
     v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
             {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,

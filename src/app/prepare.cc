@@ -219,6 +219,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       continue;
     }
     const auto declared = api::declared_parameters(options, *pattern);
+    const auto role = api::role_plan(named->value);
     const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     Plan::Endpoint endpoint{
         .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {},
@@ -255,7 +256,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         statement.reset();
       }
       whole = statement.has_value();
-      if (statement) endpoint.get = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
+      if (statement) {
+        auto made = std::make_shared<api::EndpointPlan>(options, *pattern, std::move(*statement));
+        made->role = role;
+        endpoint.get = std::move(made);
+      }
     }
     const auto dialect = named->value.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
     for (const auto& [method, writing] : options.writing_methods()) {
@@ -286,8 +291,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           }
           for (const sql::Parameter& parameter : prepared->parameters) used.push_back(parameter.name);
           for (const auto& column : writing->columns) used.push_back(api::column_source(column, *pattern).key);
-          endpoint.sets.push_back(
-              std::make_shared<const api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared)));
+          auto made_set =
+              std::make_shared<api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared));
+          made_set->role = role;
+          endpoint.sets.push_back(std::move(made_set));
           continue;
         }
         auto made = api::make_table_sql(method, *writing, *pattern, dialect, *table);
@@ -321,8 +328,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           continue;
         }
       }
-      endpoint.writes.push_back(std::make_shared<const api::WritePlan>(method, options, *writing, *pattern,
-                                                                       std::move(statements), updates_first));
+      auto made = std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements),
+                                                   updates_first);
+      made->role = role;
+      endpoint.writes.push_back(std::move(made));
     }
     if (away) return unreachable(named->value, *away);
     check_values(options, endpoint, dialect, config.source, errors.list);

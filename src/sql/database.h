@@ -25,6 +25,7 @@ enum class Failure : std::uint8_t {
   statement,     // the database refused the statement: 500, logged; at prepare time a configuration error
   lost,          // the connection broke while the answer was on its way; what it was to write may be written or not
   conflict,      // another transaction was in the way (SQLSTATE class 40): the whole may be tried again
+  not_allowed,   // the settings of the transaction are refused, such as a role that the login may not take: 403
 };
 
 struct Error {
@@ -78,6 +79,9 @@ struct QueryOptions {
   // Until when the first rows must be there; each later wait for the database may take as long again. How long the
   // caller takes over the rows does not count. `never`: the database's own statement timeout holds.
   Instant deadline = never;
+  // PostgreSQL only: for a transaction of its own, which begins, runs the query and ends in one round trip, on a
+  // connection that nobody else uses meanwhile. Read before query() returns.
+  std::span<const Setting> settings = {};
 };
 
 // A number for the operators, named as Prometheus and OpenTelemetry would. The texts are static.

@@ -68,7 +68,8 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
                                                              std::span<const Argument> arguments,
                                                              const QueryOptions& options) {
   SLUICE_ASSERT(arguments.size() == statement.parameters.size());
-  const auto use = pool_.prefers_exclusive(statement) ? Query::Use::exclusive : Query::Use::shared;
+  const bool alone = !options.settings.empty() || pool_.prefers_exclusive(statement);
+  const auto use = alone ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
 }
 

@@ -15,10 +15,10 @@ std::unexpected<Error> refuse(std::string message) {
   return std::unexpected(Error{Failure::statement, {}, std::move(message), 0});
 }
 
-// Types that PostgreSQL cannot compare: their texts are.
-bool has_no_equality(std::string_view type) {
-  constexpr std::array<std::string_view, 9> types{"json", "xml",  "point",  "box",   "path",
-                                                  "line", "lseg", "polygon", "circle"};
+// Types that PostgreSQL cannot compare, or for which different texts are equal: their texts are compared.
+bool is_compared_by_text(std::string_view type) {
+  constexpr std::array<std::string_view, 10> types{"json", "xml",  "point",   "box",    "path",
+                                                   "line", "lseg", "polygon", "circle", "citext"};
   return std::ranges::find(types, type) != types.end();
 }
 
@@ -108,9 +108,11 @@ class Builder {
       const std::string flag = "s." + flag_of(column);
       assignments += (assignments.empty() ? "" : ", ") + name + " = ";
       assignments += column.optional ? "CASE WHEN " + flag + " THEN " + value + " ELSE t." + name + " END" : value;
-      const bool by_text = postgres() && has_no_equality(table_.find(column.name)->type);
+      const bool by_text = postgres() && is_compared_by_text(table_.find(column.name)->type);
       std::string one = by_text ? "t." + name + "::text IS DISTINCT FROM " + value + "::text"
                                 : "t." + name + (postgres() ? " IS DISTINCT FROM " : " IS NOT ") + value;
+      // What is equal to its collation alone is another value all the same.
+      if (!postgres()) one += " COLLATE BINARY";
       differs += (differs.empty() ? "" : " OR ") + (column.optional ? "(" + flag + " AND " + one + ")" : one);
     }
     if (assignments.empty()) return {};
@@ -122,7 +124,16 @@ class Builder {
     std::string values;
     for (const SetColumn& column : options_.columns) {
       names += (names.empty() ? "" : ", ") + quoted_identifier(column.name);
-      values += (values.empty() ? "" : ", ") + (column.shared ? shared(column) : "s." + quoted_identifier(column.name));
+      const std::string staged = "s." + quoted_identifier(column.name);
+      const std::string& otherwise = table_.find(column.name)->default_value;
+      values += values.empty() ? "" : ", ";
+      if (column.shared) {
+        values += shared(column);
+      } else if (column.optional && !otherwise.empty()) {
+        values += "CASE WHEN s." + flag_of(column) + " THEN " + staged + " ELSE (" + otherwise + ") END";
+      } else {
+        values += staged;
+      }
     }
     return "INSERT INTO " + table_.name + " (" + names + ") SELECT " + values + " FROM " + std::string(from) +
            " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) +

@@ -1,0 +1,359 @@
+#include "sql/postgres/transaction.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sql/postgres/writing_fixture.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+class PostgresTransaction : public testing::PostgresWriting {
+ public:
+  Result<Written> execute(sql::Transaction& transaction, const Statement& statement,
+                          std::initializer_list<const char*> values = {}) {
+    const auto arguments = texts(values);
+    return run(transaction.execute(statement, arguments));
+  }
+  Statement insert() { return prepare("INSERT INTO written VALUES (:id, :name)", 1); }
+};
+
+TEST_F(PostgresTransaction, IsSeenWhenItHasBeenCommitted) {
+  const Statement add = insert();
+  const Statement rename = prepare("UPDATE written SET name = name || :more RETURNING id, name", 2);
+  const auto transaction = database->begin({});
+  EXPECT_EQ(execute(*transaction, add, {"1", "a"})->changes, 1u);
+  EXPECT_EQ(execute(*transaction, add, {"2", nullptr})->changes, 1u);
+  EXPECT_EQ(written(), "");
+  const auto renamed = execute(*transaction, rename, {"!"});
+  ASSERT_TRUE(renamed) << renamed.error().message;
+  EXPECT_EQ(renamed->changes, 2u);
+  ASSERT_EQ(renamed->rows.rows, 2u);
+  EXPECT_TRUE(renamed->rows.last);
+  EXPECT_EQ(renamed->rows.columns[1].name, "name");
+  EXPECT_EQ(renamed->rows.row(0)[1].view(), "a!");
+  EXPECT_TRUE(renamed->rows.row(1)[1].is_null());
+  ASSERT_TRUE(run(transaction->commit()));
+  EXPECT_EQ(written(), "1=a! 2=null");
+  EXPECT_TRUE(comes_to_rest());
+}
+
+TEST_F(PostgresTransaction, ALastStatementCommitsWithItself) {
+  const Statement add = insert();
+  for (const char* id : {"1", "2"}) {
+    const auto transaction = database->begin({});
+    const auto arguments = texts({id, "x"});
+    const auto done = run(transaction->finish(add, arguments, SIZE_MAX));
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(done->changes, 1u);
+    EXPECT_EQ(written(), id[0] == '1' ? "1=x" : "1=x 2=x") << "while the transaction is still there";
+  }
+}
+
+TEST_F(PostgresTransaction, MoreRowsThanAskedForAreNotCommitted) {
+  psql("INSERT INTO written VALUES (1, 'a'), (2, 'b')");
+  const Statement rename = prepare("UPDATE written SET name = 'c' RETURNING id", 2);
+  auto transaction = database->begin({});
+  auto done = run(transaction->finish(rename, {}, 1));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().failure, Failure::statement);
+  transaction.reset();
+  EXPECT_EQ(written(), "1=a 2=b");
+  transaction = database->begin({});
+  done = run(transaction->finish(rename, {}, 2));
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->rows.rows, 2u);
+  EXPECT_EQ(written(), "1=c 2=c");
+}
+
+TEST_F(PostgresTransaction, NothingIsSentBeforeItsFirstStatement) {
+  open(options(1));
+  const auto first = database->begin({});
+  EXPECT_TRUE(run(first->commit()));
+  const auto second = database->begin({});
+  EXPECT_TRUE(is_usable()) << "neither has a connection";
+}
+
+TEST_F(PostgresTransaction, DestroyedAtAnyMomentItIsRolledBack) {
+  open(options(1));
+  const Statement add = insert();
+  const auto two = texts({"1", "a"});
+  const auto other = texts({"2", "b"});
+  // Between the turns of a loop that does both statements, and does not commit.
+  const auto write_both = [](sql::Transaction& transaction, const Statement& statement,
+                             const std::vector<Argument>& one, const std::vector<Argument>& next,
+                             bool& done) -> core::Task<void> {
+    EXPECT_TRUE(co_await transaction.execute(statement, one));
+    EXPECT_TRUE(co_await transaction.execute(statement, next));
+    done = true;
+  };
+  bool done = false;
+  int turns = 0;
+  for (; !done; ++turns) {
+    ASSERT_LT(turns, 100);
+    auto transaction = database->begin({});
+    tasks.spawn(write_both(*transaction, add, two, other, done));
+    for (int turn = 0; turn < turns; ++turn) reactor->turn(reactor->now() + 20ms);
+    tasks.cancel();
+    transaction.reset();
+    EXPECT_TRUE(comes_to_rest());
+    EXPECT_EQ(written(), "") << "after " << turns << " turns";
+    EXPECT_TRUE(is_usable());
+  }
+  EXPECT_GT(turns, 1);
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
+TEST_F(PostgresTransaction, AStatementThatRunsIsCancelledWithIt) {
+  open(options(1));
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  auto transaction = database->begin({});
+  std::optional<Result<Written>> result;
+  tasks.spawn(keep(transaction->execute(slow, {}), result));
+  ASSERT_TRUE(turn_until([] {
+    return psql(
+               "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO written SELECT 1%' AND state = "
+               "'active' "
+               "AND wait_event = 'PgSleep'") == "1";
+  }));
+  tasks.cancel();
+  transaction.reset();
+  EXPECT_TRUE(comes_to_rest());
+  EXPECT_EQ(written(), "");
+  EXPECT_TRUE(is_usable());
+}
+
+TEST_F(PostgresTransaction, CommittingAndDestroyedItIsCommittedOrNot) {
+  open(options(1));
+  const Statement add = insert();
+  const auto arguments = texts({"1", "a"});
+  std::size_t committed = 0;
+  for (int turns = 0; turns < 6; ++turns) {
+    auto transaction = database->begin({});
+    std::optional<Result<Written>> result;
+    tasks.spawn(keep(transaction->finish(add, arguments, SIZE_MAX), result));
+    for (int turn = 0; turn < turns; ++turn) reactor->turn(reactor->now() + 20ms);
+    tasks.cancel();
+    transaction.reset();
+    EXPECT_TRUE(comes_to_rest());
+    const std::string there = written();
+    EXPECT_TRUE(there == "1=a" || (there.empty() && !result)) << there;
+    if (there == "1=a") ++committed;
+    psql("DELETE FROM written");
+    EXPECT_TRUE(is_usable());
+  }
+  EXPECT_GT(committed, 0u);
+}
+
+TEST_F(PostgresTransaction, ErrorsUndoAllOfIt) {
+  open(options(1));
+  psql("DROP TABLE IF EXISTS late; CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
+  const Statement add = insert();
+  const Statement add_late = prepare("INSERT INTO late VALUES (:id)", 4);
+  auto transaction = database->begin({});
+  EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
+  auto wrong = execute(*transaction, add, {"1", "b"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().failure, Failure::statement);
+  EXPECT_EQ(wrong.error().sqlstate, "23505");
+  transaction.reset();
+  EXPECT_TRUE(comes_to_rest());
+
+  transaction = database->begin({});
+  wrong = execute(*transaction, add, {"x", "b"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().failure, Failure::bad_argument);
+  transaction.reset();
+
+  // What only the commit finds.
+  for (const bool at_once : {false, true}) {
+    transaction = database->begin({});
+    EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
+    EXPECT_TRUE(execute(*transaction, add_late, {"7"}));
+    if (at_once) {
+      const auto arguments = texts({"7"});
+      wrong = run(transaction->finish(add_late, arguments, SIZE_MAX));
+      ASSERT_FALSE(wrong);
+      EXPECT_EQ(wrong.error().sqlstate, "23505");
+    } else {
+      EXPECT_TRUE(execute(*transaction, add_late, {"7"}));
+      const auto committed = run(transaction->commit());
+      ASSERT_FALSE(committed);
+      EXPECT_EQ(committed.error().sqlstate, "23505");
+    }
+    transaction.reset();
+    EXPECT_TRUE(comes_to_rest());
+    EXPECT_EQ(written(), "");
+  }
+  EXPECT_EQ(psql("SELECT count(*) FROM late"), "0");
+  psql("DROP TABLE late");
+  EXPECT_TRUE(is_usable());
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
+TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
+  open(options(1));
+  psql("INSERT INTO written SELECT n, repeat('x', 1000000) FROM generate_series(1, 20) n");
+  const Statement all = prepare("UPDATE written SET id = id RETURNING name", 5);
+  auto transaction = database->begin({});
+  const auto refused = execute(*transaction, all);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().failure, Failure::statement);
+  transaction.reset();
+  EXPECT_TRUE(is_usable());
+}
+
+TEST_F(PostgresTransaction, TwoThatMeetAreAConflictAndTheSecondTryIsNone) {
+  psql("INSERT INTO written VALUES (1, '10'), (2, '10')");
+  // Write skew: each takes from one row what it has seen of both.
+  const Statement sum = prepare("SELECT sum(name::int) FROM written", 6);
+  const Statement take = prepare("UPDATE written SET name = (name::int - 15)::text WHERE id = :id::int", 7);
+  const TransactionOptions serializable{.isolation = Isolation::serializable};
+  auto first = database->begin(serializable);
+  auto second = database->begin(serializable);
+  EXPECT_EQ(execute(*first, sum)->rows.row(0)[0].view(), "20");
+  EXPECT_EQ(execute(*second, sum)->rows.row(0)[0].view(), "20");
+  EXPECT_TRUE(execute(*first, take, {"1"}));
+  const auto taken = execute(*second, take, {"2"});
+  ASSERT_TRUE(run(first->commit()));
+  std::optional<Error> conflict;
+  if (!taken) conflict = taken.error();
+  if (taken) {
+    if (auto committed = run(second->commit()); !committed) conflict = committed.error();
+  }
+  ASSERT_TRUE(conflict);
+  EXPECT_EQ(conflict->failure, Failure::conflict);
+  EXPECT_EQ(conflict->sqlstate, "40001");
+  second = database->begin(serializable);
+  EXPECT_EQ(execute(*second, sum)->rows.row(0)[0].view(), "5");
+  EXPECT_TRUE(execute(*second, take, {"2"}));
+  EXPECT_TRUE(run(second->commit()));
+  EXPECT_EQ(written(), "1=-5 2=-5");
+}
+
+TEST_F(PostgresTransaction, ADeadlockIsAConflict) {
+  psql("INSERT INTO written VALUES (1, ''), (2, '')");
+  const Statement mark = prepare("UPDATE written SET name = name || :by WHERE id = :id::int", 8);
+  auto first = database->begin({});
+  auto second = database->begin({});
+  EXPECT_TRUE(execute(*first, mark, {"a", "1"}));
+  EXPECT_TRUE(execute(*second, mark, {"b", "2"}));
+  std::optional<Result<Written>> of_first;
+  std::optional<Result<Written>> of_second;
+  const auto to_second = texts({"a", "2"});
+  const auto to_first = texts({"b", "1"});
+  tasks.spawn(keep(first->execute(mark, to_second), of_first));
+  tasks.spawn(keep(second->execute(mark, to_first), of_second));
+  ASSERT_TRUE(turn_until([&] { return of_first || of_second; }));
+  auto& victim = of_first ? of_first : of_second;
+  ASSERT_FALSE(*victim);
+  EXPECT_EQ(victim->error().failure, Failure::conflict);
+  EXPECT_EQ(victim->error().sqlstate, "40P01");
+  (of_first ? first : second).reset();
+  settle();
+  ASSERT_TRUE(of_first && of_second);
+  auto& survivor = first ? first : second;
+  EXPECT_TRUE(run(survivor->commit()));
+  EXPECT_EQ(written().size(), std::string("1=a 2=a").size()) << written();
+}
+
+TEST_F(PostgresTransaction, ADeadlineEndsIt) {
+  open(options(1));
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  const Statement add = insert();
+  auto transaction = database->begin({.deadline = reactor->now() + 300ms});
+  EXPECT_TRUE(execute(*transaction, add, {"5", "a"}));
+  const auto late = execute(*transaction, slow);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().failure, Failure::timed_out);
+  transaction.reset();
+  EXPECT_TRUE(comes_to_rest());
+  EXPECT_EQ(written(), "");
+  EXPECT_TRUE(is_usable());
+}
+
+TEST_F(PostgresTransaction, ALostConnectionIsTold) {
+  open(options(1));
+  const Statement add = insert();
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  const std::string end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'";
+  auto transaction = database->begin({});
+  EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
+  psql(end);
+  auto lost = execute(*transaction, add, {"2", "b"});
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().failure, Failure::lost) << lost.error().message;
+  transaction.reset();
+  EXPECT_TRUE(is_usable());
+
+  transaction = database->begin({});
+  std::optional<Result<Written>> result;
+  tasks.spawn(keep(transaction->execute(slow, {}), result));
+  ASSERT_TRUE(
+      turn_until([] { return psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"; }));
+  psql(end);
+  settle();
+  ASSERT_TRUE(result && !*result);
+  EXPECT_EQ(result->error().failure, Failure::lost) << result->error().message;
+  transaction.reset();
+  EXPECT_TRUE(is_usable());
+  EXPECT_EQ(written(), "");
+}
+
+TEST_F(PostgresTransaction, TheNextOneWaitsForTheOnlyConnection) {
+  open(options(1));
+  const Statement add = insert();
+  auto first = database->begin({});
+  EXPECT_TRUE(execute(*first, add, {"1", "a"}));
+  const auto second = database->begin({});
+  std::optional<Result<Written>> result;
+  const auto arguments = texts({"2", "b"});
+  tasks.spawn(keep(second->finish(add, arguments, SIZE_MAX), result));
+  for (int turn = 0; turn < 5; ++turn) reactor->turn(reactor->now() + 10ms);
+  EXPECT_FALSE(result);
+  EXPECT_TRUE(run(first->commit()));
+  first.reset();
+  settle();
+  ASSERT_TRUE(result && *result);
+  EXPECT_EQ(written(), "1=a 2=b");
+}
+
+TEST_F(PostgresTransaction, ItsSettingsAreItsOwn) {
+  open(options(1));
+  const Statement ask = prepare(
+      "SELECT current_setting('app.who', true), current_setting('app.tenant', true), "
+      "current_setting('transaction_isolation')",
+      9);
+  const std::vector<Setting> settings{{"app.who", "o'hara"}, {"app.tenant", "7"}};
+  for (const auto& [isolation, name] :
+       {std::pair{Isolation::standard, "read committed"}, std::pair{Isolation::read_committed, "read committed"},
+        std::pair{Isolation::repeatable_read, "repeatable read"}, std::pair{Isolation::serializable, "serializable"}}) {
+    auto transaction = database->begin({.isolation = isolation, .settings = settings});
+    const auto told = execute(*transaction, ask);
+    ASSERT_TRUE(told) << told.error().message;
+    EXPECT_EQ(told->rows.row(0)[0].view(), "o'hara");
+    EXPECT_EQ(told->rows.row(0)[1].view(), "7");
+    EXPECT_EQ(told->rows.row(0)[2].view(), name);
+    transaction.reset();
+  }
+  const auto plain = database->begin({});
+  EXPECT_EQ(execute(*plain, ask)->rows.row(0)[0].view(), "") << "gone with their transactions";
+}
+
+TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
+  open(options(1));
+  const Statement add = insert();
+  const std::vector<Setting> settings{{"no setting of this name!", "x"}};
+  auto transaction = database->begin({.settings = settings});
+  const auto refused = execute(*transaction, add, {"1", "a"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().failure, Failure::statement);
+  transaction.reset();
+  EXPECT_EQ(written(), "");
+  EXPECT_TRUE(is_usable());
+}
+
+}  // namespace
+}  // namespace sluice::sql::postgres
