@@ -31,10 +31,14 @@ std::string_view words_of(const Schema& schema) {
 
 std::string_view name_of(ParameterType type) {
   switch (type) {
-    case ParameterType::text: return "text";
-    case ParameterType::integer: return "int";
-    case ParameterType::real: return "real";
-    case ParameterType::boolean: return "bool";
+    case ParameterType::text:
+      return "text";
+    case ParameterType::integer:
+      return "int";
+    case ParameterType::real:
+      return "real";
+    case ParameterType::boolean:
+      return "bool";
   }
   return "text";
 }
@@ -104,13 +108,15 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
                            name_of(value->type), words_of(schema)));
     }
     if (value->default_text && options != nullptr) {
-      const bool fits = value->checked ? sql::fits(value->type, *value->default_text) : !is_none(*value->default_text, schema);
+      const bool fits =
+          value->checked ? sql::fits(value->type, *value->default_text) : !is_none(*value->default_text, schema);
       if (!fits && value->from == api::From::environment && options->from) {
         complain(options->from->position,
                  fmt::format("what the environment says does not fit the type of \"{}\"", value->name));
       } else if (!fits && options->default_value) {
-        complain(options->default_value->position, fmt::format("this default of \"{}\" is not {}", value->name,
-                                                               value->checked ? name_of(value->type) : words_of(schema)));
+        complain(options->default_value->position,
+                 fmt::format("this default of \"{}\" is not {}", value->name,
+                             value->checked ? name_of(value->type) : words_of(schema)));
       }
     }
     if (value->from != api::From::query) continue;
@@ -124,8 +130,9 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
       const Said other = said_of(endpoint, method, first->second->name, source);
       if (other.options != nullptr && other.options->from) place = other.options->from->position;
     }
-    complain(place, fmt::format("\"{}\" and \"{}\" come from the same query parameter, \"{}\"", first->second->name,
-                                value->name, value->key),
+    complain(place,
+             fmt::format("\"{}\" and \"{}\" come from the same query parameter, \"{}\"", first->second->name,
+                         value->name, value->key),
              "use one parameter in both places");
   }
 }

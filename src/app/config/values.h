@@ -19,7 +19,8 @@ struct BoundValue {
 };
 
 // A declared type that the database's own does not take, a default that does not fit, and two parameters from one
-// query parameter. `method`: null is GET; `table`: of a method that names one, where its columns' types are PostgreSQL's.
+// query parameter. `method`: null is GET; `table`: of a method that names one, where its columns' types are
+// PostgreSQL's.
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
                   std::span<const BoundValue> values, const Source& source, std::vector<Diagnostic>& errors);
 

@@ -13,10 +13,9 @@ class Values : public testing::Test {
  protected:
   // The endpoint's path is "/films/{id:int}"; `lines` begin in line 4.
   void load(const std::string& lines) {
-    auto config = parse(
-        Source("a.toml", "[[endpoint]]\npath = \"/films/{id:int}\"\nget = \"SELECT 1\"\n" + lines +
-                             "\n[database.main]\nurl = \"sqlite:a.db\"\n"),
-        [](std::string_view) { return std::nullopt; });
+    auto config = parse(Source("a.toml", "[[endpoint]]\npath = \"/films/{id:int}\"\nget = \"SELECT 1\"\n" + lines +
+                                             "\n[database.main]\nurl = \"sqlite:a.db\"\n"),
+                        [](std::string_view) { return std::nullopt; });
     ASSERT_TRUE(config) << config.error().text();
     config_ = std::move(*config);
   }
@@ -111,8 +110,9 @@ TEST_F(Values, ColumnsThatAreNotThere) {
   std::vector<Diagnostic> errors;
   const api::EndpointOptions& endpoint = config_.options.endpoints[0];
   EXPECT_FALSE(check_columns(endpoint, *endpoint.post, table, errors));
-  EXPECT_EQ(text_of(errors), "6:9 endpoint /films/{id:int}: the table films has no column \"slgu\"\n"
-                             "7:9 endpoint /films/{id:int}: the database makes the values of \"id\" itself\n");
+  EXPECT_EQ(text_of(errors),
+            "6:9 endpoint /films/{id:int}: the table films has no column \"slgu\"\n"
+            "7:9 endpoint /films/{id:int}: the database makes the values of \"id\" itself\n");
   EXPECT_EQ(errors[0].hint, "did you mean \"slug\"?");
 }
 
