@@ -29,7 +29,7 @@ http::Response list_faults(int status, std::string_view detail, std::span<const 
 http::Response refuse_type() {
   std::string detail = "The body may be ";
   detail += accepted_types();
-  detail += ".";
+  detail += ", in UTF-8 and not compressed.";
   return http::problem(415, detail);
 }
 

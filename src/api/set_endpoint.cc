@@ -190,7 +190,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   std::vector<sql::Argument> shared;
   if (auto bound = binder.bind(plan.shared, request, {}, shared); !bound) co_return refuse_value(bound.error());
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
-  const auto format = body_format(request.field("content-type"));
+  const auto format = body_format(request);
   if (!format) co_return refuse_type();
 
   const auto staging = database_.stage(plan.set, options);

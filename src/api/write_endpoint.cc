@@ -78,13 +78,18 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
   return location;
 }
 
+bool creates(http::Method method, const MethodOptions& options) {
+  const bool of_table = !options.table.value.empty();
+  if (method == http::Method::put) return of_table;
+  return method == http::Method::post && (of_table || begins_with_insert(options.sql.value));
+}
+
 WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, const MethodOptions& options,
                      const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
       object(endpoint.returns == Returns::object),
-      inserts(updates_first || (method == http::Method::post &&
-                                (!options.table.value.empty() || begins_with_insert(options.sql.value)))),
+      inserts(creates(method, options)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries) {
@@ -154,7 +159,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   if (!plan_->shape.names.empty()) {
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
-    rows.format = body_format(request.field("content-type"));
+    rows.format = body_format(request);
     if (!rows.format) co_return refuse_type();
     for (;;) {
       auto piece = co_await request.body->read();
@@ -335,7 +340,9 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
       if (auto location = plan.location->of(written.rows)) response.fields.add_owned("Location", std::move(*location));
     }
   }
-  const bool object = plan.object || (plan.inserts && rows.single && count == 1);
+  // A body of several rows has as many objects for an answer.
+  const bool several = outcome.written.size() > 1;
+  const bool object = !several && (plan.object || (plan.inserts && rows.single && count == 1));
   if (!has_columns || (object && count == 0)) {
     if (response.status == 200) response.status = 204;
     return response;

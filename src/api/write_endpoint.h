@@ -38,6 +38,9 @@ class LocationPattern {
   std::vector<Part> parts_;
 };
 
+// Whether what the method does is to create, so that it answers 201.
+[[nodiscard]] bool creates(http::Method method, const MethodOptions& options);
+
 // A method that writes, made ready. Immutable, shared by all cores.
 struct WritePlan {
   struct Step {

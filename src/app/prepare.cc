@@ -8,6 +8,7 @@
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
+#include "app/config/values.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
@@ -66,6 +67,45 @@ bool is_used(const Options& options, const std::string& policy) {
   };
   return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
          std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi));
+}
+
+// What the file says of the values of each method, against what the database has said of them.
+void check_values(const api::EndpointOptions& options, const Plan::Endpoint& endpoint, sql::Dialect dialect,
+                  const config::Source& source, std::vector<config::Diagnostic>& errors) {
+  std::vector<config::BoundValue> values;
+  const auto add = [&](std::span<const api::Source> sources, const sql::Statement* statement) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const bool described = statement != nullptr && i < statement->described_types.size();
+      values.push_back({.source = &sources[i], .oid = described ? statement->described_types[i] : 0});
+    }
+  };
+  const auto check = [&](http::Method method) {
+    const sql::Table* table = nullptr;
+    const api::MethodOptions* writing = nullptr;
+    for (const auto& [its_method, its_options] : options.writing_methods()) {
+      if (its_method == method) writing = its_options;
+    }
+    for (const auto& [its_method, its_table] : endpoint.tables) {
+      if (its_method == method && dialect == sql::Dialect::postgres) table = &its_table;
+    }
+    config::check_values(options, writing, table, values, source, errors);
+    values.clear();
+  };
+  if (endpoint.get) {
+    add(endpoint.get->sources, &endpoint.get->statement);
+    check(http::Method::get);
+  }
+  for (const auto& write : endpoint.writes) {
+    for (const auto& step : write->before) add(step.sources, &step.statement);
+    if (write->update_first) add(write->update_first->sources, &write->update_first->statement);
+    add(write->main.sources, &write->main.statement);
+    check(write->method);
+  }
+  for (const auto& set : endpoint.sets) {
+    add(set->staged, nullptr);
+    add(set->shared, nullptr);
+    check(set->method);
+  }
 }
 
 // Describes the endpoints.
@@ -263,6 +303,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           whole = false;
           continue;
         }
+        if (!config::check_columns(options, *writing, *table, errors.list)) {
+          whole = false;
+          continue;
+        }
         endpoint.tables.emplace_back(method, *table);
         if (!writing->existing.value.empty() || writing->set.value) {
           auto set = api::set_options(method, *writing, *pattern);
@@ -325,6 +369,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       endpoint.writes.push_back(std::move(made));
     }
     if (away) return unreachable(named->value, *away);
+    check_values(options, endpoint, dialect, config.source, errors.list);
     if (whole) config::check_parameters(options, {used.begin(), used.end()}, config.source, errors.list);
     plan->routes.push_back(options.path.value);
     plan->endpoints.push_back(std::move(endpoint));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::sql {
@@ -285,6 +287,9 @@ Result<ParsedSql> parse_parameters(std::string_view sql, PlaceholderStyle style)
 bool fits(ParameterType type, std::string_view text) {
   const auto is_all_of_a = [text](auto value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if constexpr (std::is_floating_point_v<decltype(value)>) {
+      if (!std::isfinite(value)) return false;  // "nan" and "inf" are no decimal numbers
+    }
     return error == std::errc{} && end == text.data() + text.size();
   };
   switch (type) {

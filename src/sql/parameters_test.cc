@@ -178,7 +178,9 @@ TEST(Fits, SaysWhatIsAValueOfAType) {
       {ParameterType::integer,
        {"0", "-1", "007", "9223372036854775807", "-9223372036854775808"},
        {"", "-", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "9223372036854775808", "true"}},
-      {ParameterType::real, {"0", "-1.5", "1e3", ".5", "2.", "nan", "inf"}, {"", ".", "1x", " 1", "+1", "1e999", "1,5"}},
+      {ParameterType::real,
+       {"0", "-1.5", "1e3", ".5", "2."},
+       {"", "nan", "NaN", "-inf", "infinity", "nan(1)", ".", "1x", " 1", "+1", "1e999", "1,5"}},
       {ParameterType::boolean, {"true", "false", "t", "f", "1", "0"}, {"", "TRUE", "yes", "2", "true "}},
   };
   for (const Case& each : cases) {

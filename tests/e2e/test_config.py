@@ -182,3 +182,49 @@ def test_a_secret_is_not_repeated(tmp_path):
     failed = run(tmp_path, '[database.main]\nurl = "postgres://me:${SECRET}@127.0.0.1:1/x?sslmode=nonsense"\n',
                  SECRET="hunter2hunter2")
     assert failed.returncode == 3 and "hunter2" not in failed.stdout + failed.stderr
+
+
+WRONG_VALUES = [
+    # (what follows the database, what is at the place that is named, what is said)
+    ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "bool"', '"bool"',
+     'is declared as bool, and the database takes it for an integer'),
+    ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "text"', '"text"',
+     'is declared as text, and the database takes it for an integer'),
+    ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = { default = "many" }', '"many"',
+     'this default of "n" is not an integer'),
+    ('path = "/a/{n:int}"\nget = "SELECT n FROM numbers WHERE made = :n"', "{n:int}",
+     'is declared as int, and the database takes it for a date'),
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = { type = "real" }', '"real"',
+     'is declared as real, and the database takes it for an integer'),
+    ('path = "/a"\n[endpoint.patch]\ntable = "numbers"\nset = true\ncolumns.n = { key = true, type = "bool" }\n'
+     'columns.text = {}', '"bool"', 'is declared as bool, and the database takes it for an integer'),
+]
+WRONG_ANYWHERE = [
+    ('path = "/a"\nget = "SELECT n FROM numbers WHERE n > :x AND n < :y"\nparams.y = { from = "query.x", type = "int" }',
+     '"query.x"', '"x" and "y" come from the same query parameter, "x"'),
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\ncolumns.txet = {}', 'txet',
+     'the table numbers has no column "txet"'),
+    ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT n FROM numbers"\ncolumns.m = { key = true }', 'm =',
+     'the table numbers has no column "m"'),
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\nreturning = "m"', '"numbers"', 'm'),
+    ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT n FROM numbers"\ncolumns.n = { key = true }\n'
+     'columns.text = { from = "query.dry-run" }', 'text =', 'a set takes the query parameter "dry-run" itself'),
+]
+
+
+@pytest.mark.parametrize("kind, lines, needle, says",
+                         [("postgres", *one) for one in WRONG_VALUES + WRONG_ANYWHERE]
+                         + [("sqlite", *one) for one in WRONG_ANYWHERE])
+def test_what_the_database_says_otherwise(request, tmp_path, small_sqlite, kind, lines, needle, says):
+    url = "sqlite:small.db"
+    if kind == "postgres":
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("DROP TABLE IF EXISTS numbers")
+        cluster.psql("CREATE TABLE numbers (n bigint PRIMARY KEY, text text, made date)")
+        url = cluster.url()
+    text = f'[database.main]\nurl = "{url}"\n[[endpoint]]\n{lines}\n'
+    for command in ("check", "serve"):
+        failed = run(tmp_path, text, command)
+        assert failed.returncode == 3, failed.stdout + failed.stderr
+        assert says in failed.stderr, failed.stderr
+        assert f"sluice.toml:{place(text, needle)}: error: " in failed.stderr, failed.stderr

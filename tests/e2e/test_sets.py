@@ -72,6 +72,10 @@ table = "items"
 columns.name = {{ required = true, type = "text" }}
 columns.price = {{ type = "real" }}
 [[endpoint]]
+path = "/one"
+returns = "object"
+post = "INSERT INTO items (name) VALUES (:name) RETURNING id, name"
+[[endpoint]]
 path = "/typed/{{id:int}}"
 [endpoint.patch]
 table = "items"
@@ -255,3 +259,9 @@ def test_a_put_that_collides_with_another_row(films):
     assert (refused.status, refused.get("retry-after")) == (409, None)
     assert "the same key" in json.loads(refused.body)["detail"]
     assert films.server.log.count("23505") == 0
+
+
+def test_an_object_for_each_of_several_rows(films):
+    made = films.call("POST", "/one", [{"name": "nut"}, {"name": "bolt"}])
+    assert (made.status, [row["name"] for row in json.loads(made.body)]) == (201, ["nut", "bolt"])
+    assert json.loads(films.call("POST", "/one", {"name": "screw"}).body)["name"] == "screw"

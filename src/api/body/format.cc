@@ -90,6 +90,18 @@ std::optional<BodyFormat> body_format(std::string_view content_type) {
   }
 }
 
+std::optional<BodyFormat> body_format(const http::Request& request) {
+  const http::Field* type = nullptr;
+  for (const http::Field& field : request.fields) {
+    if (same_name(field.name, "content-encoding") && !same_name(field.value, "identity")) return std::nullopt;
+    if (!same_name(field.name, "content-type")) continue;
+    if (type != nullptr) return std::nullopt;
+    type = &field;
+  }
+  if (type == nullptr) return std::nullopt;
+  return body_format(type->value);
+}
+
 std::string_view accepted_types() {
   return "application/json, application/*+json, application/x-ndjson, application/ndjson, text/csv, application/csj, "
          "application/x-www-form-urlencoded";

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "http/message.h"
+
 namespace sluice::api {
 
 // How the rows of a request body are written; json, ndjson, csv and csj are what sql::Format writes.
@@ -19,6 +21,10 @@ enum class BodyFormat : std::uint8_t { json, ndjson, csv, csj, form };
 // None (which is answered with 415): another type, a charset other than UTF-8 (or US-ASCII, which it holds),
 // `header=absent`, as rows without their names are nobody's, or a field that does not parse.
 [[nodiscard]] std::optional<BodyFormat> body_format(std::string_view content_type);
+
+// That of a request's body. None as well where Content-Type comes more than once, for another reader might take another
+// of them, or where the body has a Content-Encoding, which nobody here undoes.
+[[nodiscard]] std::optional<BodyFormat> body_format(const http::Request& request);
 
 // The types that body_format() takes, as Accept-Post and Accept-Patch list them.
 [[nodiscard]] std::string_view accepted_types();

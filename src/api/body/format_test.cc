@@ -72,5 +72,19 @@ TEST(BodyFormat, IsListed) {
   }
 }
 
+TEST(BodyFormat, OfARequest) {
+  const auto format = [](std::vector<http::Field> fields) {
+    http::Request request;
+    request.fields = fields;
+    return body_format(request);
+  };
+  EXPECT_EQ(format({{"content-type", "text/csv"}}), BodyFormat::csv);
+  EXPECT_EQ(format({{"Content-Type", "text/csv"}, {"Content-Encoding", "Identity"}}), BodyFormat::csv);
+  EXPECT_EQ(format({}), std::nullopt);
+  EXPECT_EQ(format({{"content-type", "text/csv"}, {"Content-Type", "application/json"}}), std::nullopt);
+  EXPECT_EQ(format({{"content-type", "text/csv"}, {"Content-Type", "text/csv"}}), std::nullopt);
+  EXPECT_EQ(format({{"content-type", "text/csv"}, {"content-encoding", "gzip"}}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace sluice::api

@@ -459,7 +459,12 @@ class Maker {
       responses.add("204", answer("It is done.", ""));
     } else {
       const std::string row = row_schema(plan.main.statement.columns);
-      const Shown shown = plan.object ? Shown::object : plan.inserts ? Shown::either : Shown::rows;
+      Shown shown = Shown::rows;
+      if (plan.object && !has_body) {
+        shown = Shown::object;
+      } else if (plan.object || plan.inserts) {  // several rows of a body are answered as several
+        shown = Shown::either;
+      }
       const std::string content = row_content(row, shown);
       if (plan.inserts) {
         responses.add("200",

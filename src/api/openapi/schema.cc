@@ -136,7 +136,8 @@ Schema schema_of(const sql::Column& column) {
   if (column.type->form != Form::dynamic) return of_type(*column.type, column.type_id);
   // A value of SQLite has a type of its own, but columns mostly hold what they were declared for.
   if (column.declared_type.empty()) return anything();
-  return schema_of_type_name(column.declared_type);
+  const Schema schema = schema_of_type_name(column.declared_type);
+  return schema.type == "number" ? number(Use::answer) : schema;
 }
 
 Schema schema_of(sql::ParameterType type) {

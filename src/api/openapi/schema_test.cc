@@ -48,7 +48,7 @@ TEST(Schema, OfACompositeType) {
 TEST(Schema, OfWhatSqliteDeclares) {
   EXPECT_EQ(of_sqlite(""), "{}");
   EXPECT_EQ(of_sqlite("VARCHAR(20)"), R"({"type":["string","null"]})");
-  EXPECT_EQ(of_sqlite("Real"), R"({"type":["number","null"]})");
+  EXPECT_EQ(of_sqlite("Real"), R"({"type":["number","string","null"],"pattern":"^(NaN|-?Infinity)$"})");
   EXPECT_EQ(of_sqlite("BOOLEAN"), R"({"type":["boolean","null"]})");
   EXPECT_EQ(of_sqlite("json"), "{}");
   EXPECT_TRUE(of_sqlite("INTEGER").starts_with(R"({"type":["integer","null"],"format":"int64")"));

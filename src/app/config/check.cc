@@ -10,6 +10,7 @@
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
+#include "api/write_endpoint.h"
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
@@ -299,6 +300,12 @@ class Checker {
         complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
       }
     }
+    if (endpoint.path.value.size() > options_.server.target_limit.value) {
+      complain(endpoint.path.position, "no request reaches this path: it is longer than target_limit");
+    }
+    if (endpoint.cache_control && endpoint.get.value.empty()) {
+      complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
+    }
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
     }
@@ -340,6 +347,10 @@ class Checker {
     }
     if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
     if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
+    if (!is_set && !writing.location.value.empty() && !api::creates(method, writing)) {
+      complain(writing.location.position, "this method creates nothing, and so there is no Location to tell",
+               "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
+    }
     for (const auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);

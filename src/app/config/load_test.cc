@@ -611,6 +611,57 @@ TEST(Errors, Policies) {
             "4:8 there is no [policy.a]\n");
 }
 
+TEST(Errors, WhatIsNeverUsed) {
+  const auto endpoint = [](const std::string& lines) {
+    return messages_of("[[endpoint]]\npath = \"/a\"\n" + lines + "[database.m]\nurl = \"sqlite:a\"\n");
+  };
+  const std::string nothing = "this method creates nothing, and so there is no Location to tell";
+  const std::string location = "location = \"/a\"\n";
+  for (const char* method : {"put", "patch", "delete"}) {
+    const std::string found =
+        endpoint("[endpoint." + std::string(method) + "]\nsql = \"UPDATE a SET b = 1\"\n" + location);
+    EXPECT_TRUE(found.starts_with("5:12 " + nothing)) << found;
+  }
+  EXPECT_NE(endpoint("[endpoint.post]\nsql = \"SELECT 1\"\n" + location), "");
+  EXPECT_EQ(endpoint("[endpoint.post]\nsql = \" Insert INTO a VALUES (1)\"\n" + location), "");
+  for (const char* method : {"post", "put"}) {
+    EXPECT_EQ(endpoint("[endpoint." + std::string(method) + "]\ntable = \"a\"\ncolumns.b = {}\n" + location), "");
+  }
+  EXPECT_EQ(endpoint("post = \"INSERT INTO a VALUES (1)\"\ncache_control = \"no-store\"\n"),
+            "4:17 \"cache_control\" is for the answers of \"get\", which is not there\n");
+  EXPECT_EQ(messages_of("[server]\ntarget_limit = \"64B\"\n[[endpoint]]\npath = \"/" + std::string(64, 'a') +
+                        "\"\nget = \"SELECT 1\"\n" + serves),
+            "4:8 no request reaches this path: it is longer than target_limit\n");
+}
+
+TEST(Errors, EndpointsThatTakeTheSamePaths) {
+  const auto two = [](const std::string& one, const std::string& other) {
+    return messages_of("[[endpoint]]\npath = \"" + one + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + other +
+                       "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
+  };
+  const std::string same = "5:8 another endpoint has the same path | it is in line 2 already\n";
+  EXPECT_EQ(two("/a/{b}", "/a/{c}"), same);
+  EXPECT_EQ(two("/a/{b:int}/c", "/a/{x:int}/c"), same);
+  EXPECT_EQ(two("/a/{b...}", "/a/{rest...}"), same);
+  // Of these the more specific one goes first, and leaves something to the other.
+  EXPECT_EQ(two("/a/{b}", "/a/{b:int}"), "");
+  EXPECT_EQ(two("/a/{b}", "/a/{b...}"), "");
+  EXPECT_EQ(two("/{a}/b", "/a/{b}"), "");
+}
+
+TEST(Errors, ClaimsWithoutATokenInFront) {
+  const std::string policy = "[policy.auth]\ntype = \"jwt\"\njwks = \"k\"\n";
+  const auto endpoint = [&](const std::string& lines) {
+    return messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\n" + lines +
+                       "[database.m]\nurl = \"sqlite:a\"\n" + policy);
+  };
+  const std::string none =
+      "there are no claims without a policy of type \"jwt\" in front | add use = [\"NAME\"] and [policy.NAME]\n";
+  EXPECT_EQ(endpoint("params.me = { from = \"claim.sub\" }\n"), "4:22 " + none);
+  EXPECT_EQ(endpoint("use = [\"auth\"]\nparams.me = { from = \"claim.sub\" }\n"), "");
+  EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.me = { from = \"claim.sub\" }\n"), "6:23 " + none);
+}
+
 TEST(Errors, OpenApi) {
   const Options options = options_of(serves + "[openapi]\ntitle = \"Films\"\n");
   ASSERT_TRUE(options.openapi);

@@ -1,0 +1,130 @@
+#include "api/openapi/document.h"
+
+#include <gtest/gtest.h>
+
+#include "api/openapi/handler.h"
+#include "sql/postgres/types.h"
+
+namespace sluice::api::openapi {
+namespace {
+
+// Endpoints with a GET of one column, by their paths.
+class Described : public testing::Test {
+ protected:
+  struct One {
+    EndpointOptions options;
+    http::Pattern pattern;
+    std::unique_ptr<EndpointPlan> get;
+    std::vector<Security> security;
+  };
+
+  One& add(std::string path, std::vector<sql::Parameter> parameters = {}, std::vector<std::uint32_t> oids = {}) {
+    auto& one = *all_.emplace_back(std::make_unique<One>());
+    one.options.path.value = std::move(path);
+    one.pattern = *http::Pattern::parse(one.options.path.value);
+    sql::Statement statement;
+    statement.parameters = std::move(parameters);
+    statement.described_types = std::move(oids);
+    statement.columns.push_back({"a\"b", sql::postgres::builtin_type(25), 25});
+    statement.columns.push_back({"a\"b", sql::postgres::builtin_type(23), 23});
+    one.get = std::make_unique<EndpointPlan>(one.options, one.pattern, std::move(statement));
+    return one;
+  }
+  Document document() {
+    std::vector<Resource> resources;
+    for (const auto& one : all_) {
+      Resource resource;
+      resource.options = &one->options;
+      resource.pattern = &one->pattern;
+      resource.get = one->get.get();
+      resource.security = one->security;
+      resources.push_back(std::move(resource));
+    }
+    return make_document(options_, resources);
+  }
+
+  Options options_;
+  std::vector<std::unique_ptr<One>> all_;
+};
+
+TEST_F(Described, Nothing) {
+  EXPECT_EQ(document().text, R"({"openapi":"3.1.0","info":{"title":"API","version":"1"},"paths":{},)"
+                             R"("components":{"schemas":{},"responses":{}}})");
+}
+
+TEST_F(Described, TextsAreEscaped) {
+  options_.title.value = "\"x\"\n";
+  add("/a\"b");
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"("title":"\"x\"\n")")) << text;
+  EXPECT_TRUE(text.contains(R"("/a\"b":{)")) << text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getAB")")) << text;
+  EXPECT_TRUE(text.contains(R"("required":["a\"b"])")) << "a column that is there twice";
+}
+
+TEST_F(Described, ParametersAreWhatTheDatabaseTakesThemFor) {
+  add("/films/{id:int}", {{"id", sql::ParameterType::integer}, {"least", {}}, {"name", {}}, {"data", {}}},
+      {20, 701, 25, 0});
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"({"name":"id","in":"path","required":true,"schema":{"type":"integer")")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"least","in":"query","schema":{"type":"number"}})")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"name","in":"query","schema":{"type":"string"}})")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"data","in":"query","schema":{"type":"string"}})")) << text;
+}
+
+TEST_F(Described, PathsThatOpenApiCannotTellApart) {
+  add("/films/{id:int}", {{"id", {}}});
+  add("/films/{slug}", {{"slug", {}}});
+  add("/films/{slug}/tags", {{"slug", {}}});
+  const Document made = document();
+  ASSERT_EQ(made.warnings.size(), 1u);
+  EXPECT_EQ(made.warnings[0],
+            "the OpenAPI document leaves out /films/{slug}: OpenAPI cannot tell its path from /films/{id}");
+  EXPECT_FALSE(made.text.contains("\"/films/{slug}\""));
+  EXPECT_TRUE(made.text.contains("\"/films/{slug}/tags\""));
+}
+
+TEST_F(Described, EveryOperationHasANameOfItsOwn) {
+  add("/a-b");
+  add("/a_b");
+  add("/a/b");
+  const std::string text = document().text;
+  for (const char* id : {R"("operationId":"getAB")", R"("operationId":"getAB2")", R"("operationId":"getAB3")"}) {
+    EXPECT_TRUE(text.contains(id)) << id;
+  }
+}
+
+TEST_F(Described, Security) {
+  add("/a").security = {{.policy = "my auth"}};
+  add("/b").security = {{.policy = "my auth", .optional = true}};
+  add("/c");
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getA","tags":["a"],"security":[{"my_auth":[]}])")) << text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getB","tags":["b"],"security":[{},{"my_auth":[]}])")) << text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getC","tags":["c"],"responses")")) << text;
+  EXPECT_TRUE(text.contains(R"("securitySchemes":{"my_auth":{"type":"http","scheme":"bearer","bearerFormat":"JWT"}})"));
+}
+
+int status_of(const std::shared_ptr<const Published>& published, std::vector<http::Field> fields) {
+  DocumentHandler handler(published);
+  http::Request request;
+  request.fields = fields;
+  return handler.handle(request).take().status;
+}
+
+TEST(DocumentHandler, TellsWhoHasItAlready) {
+  const auto published = std::make_shared<const Published>("{}");
+  const std::string& tag = published->tag;
+  const std::string weak = "W/" + tag;
+  const std::string listed = "\"x\" ,\t" + tag + ", \"y\"";
+  EXPECT_EQ(status_of(published, {}), 200);
+  EXPECT_EQ(status_of(published, {{"If-None-Match", tag}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", weak}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", listed}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", "*"}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\", "}}), 200);
+  EXPECT_NE(Published("{} ").tag, tag);
+}
+
+}  // namespace
+}  // namespace sluice::api::openapi

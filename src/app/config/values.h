@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "api/options.h"
+#include "api/source.h"
+#include "app/config/source.h"
+#include "sql/set/table.h"
+
+// What the configuration says of the values of statements, against what the database has said of them.
+namespace sluice::app::config {
+
+// A value that one method of an endpoint binds.
+struct BoundValue {
+  const api::Source* source = nullptr;
+  std::uint32_t oid = 0;  // what PostgreSQL takes it for; 0: nobody has said
+};
+
+// A declared type that the database's own does not take, a default that does not fit, and two parameters from one
+// query parameter. `method`: null is GET; `table`: of a method that names one, where its columns' types are
+// PostgreSQL's.
+void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
+                  std::span<const BoundValue> values, const Source& source, std::vector<Diagnostic>& errors);
+
+// Columns that the table does not have, or that nobody may write. False: there are such.
+[[nodiscard]] bool check_columns(const api::EndpointOptions& endpoint, const api::MethodOptions& method,
+                                 const sql::Table& table, std::vector<Diagnostic>& errors);
+
+}  // namespace sluice::app::config

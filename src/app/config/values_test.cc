@@ -1,0 +1,120 @@
+#include "app/config/values.h"
+
+#include <gtest/gtest.h>
+
+#include "app/config/load.h"
+
+namespace sluice::app::config {
+namespace {
+
+constexpr std::uint32_t boolean = 16, bigint = 20, text = 25, real = 701, date = 1082, timestamp_tz = 1184, uuid = 2950;
+
+class Values : public testing::Test {
+ protected:
+  // The endpoint's path is "/films/{id:int}"; `lines` begin in line 4.
+  void load(const std::string& lines) {
+    auto config = parse(Source("a.toml", "[[endpoint]]\npath = \"/films/{id:int}\"\nget = \"SELECT 1\"\n" + lines +
+                                             "\n[database.main]\nurl = \"sqlite:a.db\"\n"),
+                        [](std::string_view) { return std::nullopt; });
+    ASSERT_TRUE(config) << config.error().text();
+    config_ = std::move(*config);
+  }
+  // What is said of the parameters of GET, which PostgreSQL takes for these types.
+  std::string complaints(std::vector<std::pair<std::string, std::uint32_t>> parameters) {
+    const api::EndpointOptions& endpoint = config_.options.endpoints[0];
+    const auto pattern = *http::Pattern::parse(endpoint.path.value);
+    const auto declared = api::declared_parameters(endpoint, pattern);
+    std::vector<api::Source> sources;
+    for (const auto& [name, oid] : parameters) {
+      sql::Parameter parameter{name, std::nullopt};
+      for (const auto& one : declared) {
+        if (one.name == name) parameter.declared = one.declared;
+      }
+      sources.push_back(api::source_of(parameter, endpoint.params, pattern, false));
+    }
+    std::vector<BoundValue> values;
+    for (std::size_t i = 0; i < sources.size(); ++i) values.push_back({&sources[i], parameters[i].second});
+    std::vector<Diagnostic> errors;
+    check_values(endpoint, nullptr, nullptr, values, config_.source, errors);
+    return text_of(errors);
+  }
+  static std::string text_of(const std::vector<Diagnostic>& errors) {
+    std::string all;
+    for (const Diagnostic& one : errors) {
+      all += std::to_string(one.position.line) + ":" + std::to_string(one.position.column) + " " + one.message + "\n";
+    }
+    return all;
+  }
+
+  Config config_;
+};
+
+TEST_F(Values, ATypeThatTheDatabaseDoesNotTake) {
+  load("params.a = \"text\"\nparams.b = { type = \"bool\" }");
+  EXPECT_EQ(complaints({{"a", bigint}}),
+            "4:12 endpoint /films/{id:int}: \"a\" is declared as text, and the database takes it for an integer\n");
+  EXPECT_EQ(complaints({{"b", real}}),
+            "5:21 endpoint /films/{id:int}: \"b\" is declared as bool, and the database takes it for a number\n");
+  EXPECT_EQ(complaints({{"b", date}, {"b", date}}),
+            "5:21 endpoint /films/{id:int}: \"b\" is declared as bool, and the database takes it for a date\n")
+      << "once for the same parameter";
+  EXPECT_EQ(complaints({{"id", uuid}}),
+            "2:16 endpoint /films/{id:int}: \"id\" is declared as int, and the database takes it for a UUID\n");
+  EXPECT_NE(complaints({{"id", timestamp_tz}}), "");
+  EXPECT_NE(complaints({{"a", boolean}}), "");
+}
+
+TEST_F(Values, TypesThatGoTogether) {
+  load("params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.r = \"real\"");
+  EXPECT_EQ(complaints({{"a", text}, {"a", uuid}, {"a", date}, {"a", 3802}, {"a", 0}}), "");
+  EXPECT_EQ(complaints({{"b", boolean}, {"b", text}, {"b", 0}}), "");
+  EXPECT_EQ(complaints({{"i", bigint}, {"i", real}, {"i", text}, {"id", 23}, {"r", real}, {"r", 1700}}), "");
+  EXPECT_EQ(complaints({{"unknown", bigint}}), "");
+  EXPECT_NE(complaints({{"r", bigint}}), "");
+}
+
+TEST_F(Values, DefaultsThatDoNotFit) {
+  load("params.a = { default = \"many\" }\nparams.b = { default = \"on\" }\nparams.n = { default = \"NaN\" }");
+  EXPECT_EQ(complaints({{"a", bigint}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not an integer\n");
+  EXPECT_EQ(complaints({{"a", real}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a number\n");
+  EXPECT_EQ(complaints({{"a", boolean}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a boolean\n");
+  EXPECT_EQ(complaints({{"a", text}, {"b", boolean}, {"n", real}, {"a", 0}}), "");
+}
+
+TEST_F(Values, TheEnvironmentsToo) {
+  ASSERT_EQ(setenv("SLUICE_VALUES_TEST", "many", 1), 0);
+  load("params.a = { from = \"env.SLUICE_VALUES_TEST\", type = \"int\" }");
+  EXPECT_EQ(complaints({{"a", bigint}}),
+            "4:21 endpoint /films/{id:int}: what the environment says does not fit the type of \"a\"\n");
+  ASSERT_EQ(setenv("SLUICE_VALUES_TEST", "7", 1), 0);
+  EXPECT_EQ(complaints({{"a", bigint}}), "");
+  unsetenv("SLUICE_VALUES_TEST");
+}
+
+TEST_F(Values, TwoParametersFromOneQueryParameter) {
+  load("params.a = { from = \"query.x\" }\nparams.b = { from = \"query.x\" }\nparams.c = { from = \"header.x\" }");
+  const std::string from_x = " come from the same query parameter, \"x\"\n";
+  EXPECT_EQ(complaints({{"a", 0}, {"b", 0}}), "5:21 endpoint /films/{id:int}: \"a\" and \"b\"" + from_x);
+  EXPECT_EQ(complaints({{"a", 0}, {"x", 0}}), "4:21 endpoint /films/{id:int}: \"a\" and \"x\"" + from_x);
+  EXPECT_EQ(complaints({{"x", 0}, {"a", 0}}), "4:21 endpoint /films/{id:int}: \"x\" and \"a\"" + from_x);
+  EXPECT_EQ(complaints({{"a", 0}, {"a", 0}, {"c", 0}, {"id", 0}}), "");
+}
+
+TEST_F(Values, ColumnsThatAreNotThere) {
+  load("[endpoint.post]\ntable = \"films\"\ncolumns.slgu = {}\ncolumns.id = {}\ncolumns.name = {}");
+  sql::Table table;
+  for (const char* name : {"id", "slug", "name"}) {
+    table.columns.push_back({.name = name, .type = "text", .collation = {}, .default_value = {}});
+  }
+  table.columns[0].generated = true;
+  std::vector<Diagnostic> errors;
+  const api::EndpointOptions& endpoint = config_.options.endpoints[0];
+  EXPECT_FALSE(check_columns(endpoint, *endpoint.post, table, errors));
+  EXPECT_EQ(text_of(errors),
+            "6:9 endpoint /films/{id:int}: the table films has no column \"slgu\"\n"
+            "7:9 endpoint /films/{id:int}: the database makes the values of \"id\" itself\n");
+  EXPECT_EQ(errors[0].hint, "did you mean \"slug\"?");
+}
+
+}  // namespace
+}  // namespace sluice::app::config

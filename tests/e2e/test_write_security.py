@@ -1,0 +1,466 @@
+"""What somebody who means harm sends to methods that write, on both databases: it is bound as a value, or refused."""
+import json
+import re
+import sqlite3
+import urllib.parse
+
+import pytest
+
+from test_write import Films
+from tokens import Secret, soon
+
+KEY = Secret()
+CONFIG = '''
+[database.main]
+url = "{url}"
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[[endpoint]]
+path = "/items"
+get = "SELECT id, slug, owner, price FROM items WHERE coalesce(:q, '') = '' OR slug = :q ORDER BY id"
+params.q = "text"
+[endpoint.post]
+table = "items"
+columns.slug = {{ required = true, type = "text" }}
+columns.price = {{ type = "real" }}
+returning = "id, slug, owner, price"
+location = "/items/{{slug}}"
+[[endpoint]]
+path = "/items/{{slug}}"
+returns = "object"
+get = "SELECT id, slug, owner, price FROM items WHERE slug = :slug"
+[endpoint.patch]
+table = "items"
+columns.slug = {{ key = true, from = "path.slug", type = "text" }}
+columns.price = {{ type = "real" }}
+returning = "slug, price"
+[endpoint.delete]
+table = "items"
+columns.slug = {{ key = true, from = "path.slug", type = "text" }}
+[[endpoint]]
+path = "/numbered/{{id:int}}"
+returns = "object"
+get = "SELECT id, slug FROM items WHERE id = :id"
+[[endpoint]]
+path = "/below/{{rest...}}"
+get = "SELECT slug FROM items WHERE slug = :rest"
+[[endpoint]]
+path = "/mine"
+use = ["auth"]
+get = "SELECT id, slug, owner, price FROM items WHERE owner = :me ORDER BY id"
+params.me = {{ from = "claim.sub", type = "text", required = true }}
+[endpoint.post]
+table = "items"
+columns.owner = {{ from = "claim.sub", type = "text", required = true }}
+columns.slug = {{ required = true, type = "text" }}
+returning = "id, slug, owner"
+[[endpoint]]
+path = "/mine/{{slug}}"
+use = ["auth"]
+returns = "object"
+[endpoint.delete]
+table = "items"
+columns.owner = {{ key = true, from = "claim.sub", type = "text", required = true }}
+columns.slug = {{ key = true, from = "path.slug", type = "text" }}
+[[endpoint]]
+path = "/mine/all"
+use = ["auth"]
+params.me = {{ from = "claim.sub", type = "text", required = true }}
+[endpoint.put]
+table = "items"
+existing = "SELECT slug FROM items WHERE owner = :me"
+columns.owner = {{ from = "claim.sub", type = "text", required = true }}
+columns.slug = {{ key = true, type = "text" }}
+columns.price = {{ type = "real" }}
+[[endpoint]]
+path = "/from"
+post = "INSERT INTO items (slug, owner, price) VALUES (:slug, :agent, :session) RETURNING slug, owner, price"
+params.slug = {{ from = "query.slug", type = "text" }}
+params.agent = {{ from = "header.x-agent", type = "text" }}
+params.session = {{ from = "cookie.session", type = "real" }}
+[[endpoint]]
+path = "/nested"
+post = "INSERT INTO items (slug, owner) VALUES (:slug, :owner) RETURNING slug, owner"
+params.slug = {{ from = "body.item.slug", type = "text", required = true }}
+params.owner = {{ from = "body.item.owner.name", type = "text" }}
+[[endpoint]]
+path = "/count"
+post = "INSERT INTO items (slug, stock) VALUES (:slug, :stock) RETURNING slug, stock"
+params.slug = {{ type = "text" }}
+params.stock = {{ type = "int" }}
+'''
+SCHEMA = '''
+CREATE TABLE items (id {serial}, slug text UNIQUE NOT NULL, owner text DEFAULT 'nobody', price {real},
+                    stock integer, secret text DEFAULT 'hidden');
+CREATE TABLE secrets (id integer, text text);
+INSERT INTO secrets VALUES (1, 'the secret')
+'''
+INJECTIONS = [
+    "x'; DROP TABLE items; --", "x' OR '1'='1", "' UNION SELECT text FROM secrets --", '"; DELETE FROM items; --',
+    "x\\'; DROP TABLE items; --", "$1", ":slug", "?1", "$$; DROP TABLE items; $$", "x') ; DROP TABLE items; --",
+    "/* */ ; --", "x'||(SELECT text FROM secrets)||'", "\\x00", "E'\\047'", "%27%20OR%201=1", "{}", "x\\", "\\copy", "\\.",
+    "pg_sleep(10)", "randomblob(1000000000)", "-1; ATTACH DATABASE 'x' AS y", "NULL", "DEFAULT", "\ta\r\nb",
+]
+
+
+class Items(Films):
+    def bearer(self, **claims):
+        return f"Authorization: Bearer {KEY.token(soon(**claims))}"
+
+    def slugs(self):
+        return [row["slug"] for row in json.loads(self.call("GET", "/items").body)]
+
+    def raw(self, method, target, data, *fields):
+        """As call(), with bytes that are nobody's text."""
+        with self.server.connect() as connection:
+            head = [f"{method} {target} HTTP/1.1", "Host: test", f"Content-Length: {len(data)}", *fields]
+            connection.send("\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + data)
+            return connection.read()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def items(request, sluice, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "security.db"
+
+        def query(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            try:
+                return [tuple(map(str, row)) for row in database.execute(sql).fetchall()]
+            finally:
+                database.close()
+
+        for statement in SCHEMA.format(serial="integer PRIMARY KEY", real="real").split(";"):
+            query(statement)
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql, "security").decode().splitlines()]
+
+        postgres.psql("DROP DATABASE IF EXISTS security")
+        postgres.psql("CREATE DATABASE security")
+        query(SCHEMA.format(serial="serial PRIMARY KEY", real="double precision"))
+        url = postgres.url("security")
+    made = Items(sluice(CONFIG.format(url=url, secret=KEY.secret)), request.param, query)
+    yield made
+    # Nothing that a client sends is the server's fault, and nothing has touched what no statement names.
+    assert made.query("SELECT text FROM secrets") == [("the secret",)]
+    assert made.server.process.poll() is None
+
+
+def quoted(text):
+    return urllib.parse.quote(text, safe="")
+
+
+def test_sql_in_values(items):
+    for text in INJECTIONS:
+        made = items.call("POST", "/items", {"slug": text})
+        assert made.status == 201, (text, made.body)
+        assert json.loads(made.body)["slug"] == text
+    assert sorted(items.slugs()) == sorted(INJECTIONS)
+    for text in INJECTIONS:
+        found = items.call("GET", f"/items?q={quoted(text)}")
+        assert [row["slug"] for row in json.loads(found.body)] == [text]
+        if "/" not in text:
+            assert json.loads(items.call("GET", f"/items/{quoted(text)}").body)["slug"] == text
+            changed = items.call("PATCH", f"/items/{quoted(text)}", {"price": 1})
+            assert json.loads(changed.body) == {"slug": text, "price": 1}
+    for text in INJECTIONS:
+        assert items.call("DELETE", f"/items/{quoted(text)}").status == 204, text
+    assert items.slugs() == []
+
+
+def test_sql_in_every_source(items):
+    for text in INJECTIONS:
+        if any(c < " " for c in text):
+            continue
+        made = items.call("POST", f"/from?slug={quoted(text)}", None, f"X-Agent: {text}", "Cookie: session=1.5")
+        assert made.status == 201, (text, made.body)
+        assert json.loads(made.body) == {"slug": text, "owner": text, "price": 1.5}
+        items.problem(400, "POST", "/from?slug=b", None, "X-Agent: a", f"Cookie: session={text.replace(';', '')}")
+        below = items.call("GET", f"/below/{quoted(text)}")
+        assert [row["slug"] for row in json.loads(below.body)] == [text]
+    tokens = [text for text in INJECTIONS if text not in items.slugs()]
+    for n, text in enumerate(INJECTIONS):
+        made = items.call("POST", "/mine", {"slug": f"own {n}"}, items.bearer(sub=text))
+        assert json.loads(made.body)["owner"] == text
+        mine = items.call("GET", "/mine", None, items.bearer(sub=text))
+        assert f"own {n}" in [row["slug"] for row in json.loads(mine.body)]
+    assert len(tokens) == 1  # the one that no header can hold
+
+
+def test_sql_in_bodies_of_every_format(items):
+    fields = ["Content-Type: application/x-www-form-urlencoded"]
+    form = "&".join([f"slug={quoted('x); DROP TABLE items; --')}", "price=2"])
+    assert items.call("POST", "/items", form, *fields).status == 201
+    for text in INJECTIONS:
+        items.query("DELETE FROM items")
+        rows = {
+            "text/csv": 'slug,price\n"' + text.replace('"', '""') + '",1\n',
+            "application/x-ndjson": json.dumps({"slug": text, "price": 1}) + "\n",
+            "application/csj": '"slug","price"\n' + json.dumps(text) + ",1\n",
+        }
+        for type, body in rows.items():
+            items.query("DELETE FROM items")
+            made = items.call("POST", "/items", body, f"Content-Type: {type}")
+            assert made.status == 201, (type, text, made.body)
+            assert items.slugs() == [text]
+            # The same through a set: PostgreSQL's COPY has escapes of its own.
+            items.query("DELETE FROM items")
+            put = items.call("PUT", "/mine/all", body, f"Content-Type: {type}", items.bearer())
+            assert (put.status, json.loads(put.body)["inserted"]) == (200, 1), (type, text)
+            assert items.slugs() == [text]
+
+
+def test_names_of_tables_and_columns_are_nobodys_to_send(items):
+    for name in ('slug") VALUES (\'x\'); DROP TABLE items; --', "slug\"", "secret", "id", "owner", "stock", "ctid",
+                 "rowid", "slug.x", "SLUG", "slug ", "__proto__", "items.slug", "has_c_slug", "c_slug"):
+        found = items.problem(422, "POST", "/items", {"slug": "a", name: "x"})
+        assert "errors" in found
+        encoded = f"slug=a&{quoted(name)}=x"
+        items.problem(422, "POST", "/items", encoded, "Content-Type: application/x-www-form-urlencoded")
+        header = json.dumps(name)
+        assert items.call("POST", "/items", f'"slug",{header}\n"a","x"\n', "Content-Type: application/csj").status in (400, 422)
+        csv = name.replace('"', '""')
+        assert items.call("POST", "/items", f'slug,"{csv}"\na,x\n', "Content-Type: text/csv").status in (400, 422)
+        items.problem(422, "POST", "/items", json.dumps({"slug": "a", name: 1}), "Content-Type: application/x-ndjson")
+        assert items.call("PUT", "/mine/all", [{"slug": "a", name: 1}], items.bearer()).status == 422
+    assert items.slugs() == []
+
+
+def test_what_is_returned_and_how_it_is_sorted_is_the_configurations(items):
+    items.call("POST", "/items", [{"slug": "b"}, {"slug": "a"}])
+    plain = items.call("GET", "/items").body
+    for query in ("sort=slug", "order=slug", "order_by=slug;DROP TABLE items", "returning=secret", "select=secret",
+                  "columns=secret", "fields=secret", "limit=1", "table=secrets", "q[]=a", "q.a=b", "Q=a"):
+        assert items.call("GET", "/items?" + quoted(query).replace("%3D", "=")).body == plain
+    for query in ("returning=secret", "returning=*", "select=secret", "columns=secret", "on_conflict=slug"):
+        made = items.call("POST", f"/items?{query}", {"slug": query}, "Prefer: return=representation, returning=secret")
+        assert (made.status, set(json.loads(made.body))) == (201, {"id", "slug", "owner", "price"})
+        assert "hidden" not in made.body.decode()
+    items.problem(422, "POST", "/items", {"slug": "c", "returning": "secret"})
+
+
+def test_values_of_other_kinds(items):
+    for wrong in (["a"], {"a": 1}, {"$ne": ""}, [], {}, [["a"]]):
+        items.problem(422, "POST", "/items", {"slug": wrong})
+        items.problem(422, "POST", "/count", {"slug": "a", "stock": wrong})
+        items.problem(422, "PATCH", "/items/a", {"price": wrong})
+    for wrong in ("1.5", "1e3", '"1e3"', "true", '"0x10"', '" 1"', '"1 "', '"+1"', '""', "9223372036854775808",
+                  "-9223372036854775809", "1" + "0" * 400, '"١"', '"1_000"'):
+        items.problem(422, "POST", "/count", '{"slug":"a","stock":' + wrong + "}")
+    for wrong in ("NaN", "Infinity", "-Infinity", "nan", "0x10", "01", "+1", ".5", "1.", "1e", "--1", "undefined"):
+        assert items.call("POST", "/items", '{"slug":"a","price":' + wrong + "}").status in (400, 422), wrong
+    for wrong in ('"NaN"', '"Infinity"', '"1e999999999"', '"1,5"', "true"):
+        items.problem(422, "POST", "/items", '{"slug":"a","price":' + wrong + "}")
+    for body in ('"slug"', "1", "null", "true", "[1]", "[[]]", '["slug"]', "[null]", '[{"slug":"a"},1]'):
+        assert items.call("POST", "/items", body).status in (400, 422), body
+    assert items.slugs() == []
+
+
+def test_nesting_and_size(items):
+    for depth in (64, 65, 1000, 100_000):
+        for body in ("[" * depth + "]" * depth, '{"slug":' + "[" * depth + "]" * depth + "}",
+                     '{"slug":' * depth + "1" + "}" * depth, "[" * depth, '{"a":' * depth):
+            assert items.call("POST", "/items", body).status in (400, 422), depth
+    wide = {f"field{n}": n for n in range(5000)}
+    items.problem(422, "POST", "/items", {"slug": "a", **wide})
+    with items.server.connect() as connection:
+        connection.send("POST /items HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                        "Content-Length: 9999999999\r\n\r\n")
+        assert connection.read().status == 413
+    assert items.slugs() == []
+
+
+def test_a_name_that_comes_twice(items):
+    refused = items.call("POST", "/items", '{"slug":"a","price":1,"slug":"b"}')
+    assert refused.status in (400, 422)
+    for body, type in (('{"slug":"a","\\u0073lug":"b"}', "application/json"),
+                       ('{"slug":"a","slug":"b"}\n', "application/x-ndjson"),
+                       ("slug=a&slug=b", "application/x-www-form-urlencoded"),
+                       ("slug=a&%73lug=b", "application/x-www-form-urlencoded"), ("slug,slug\na,b\n", "text/csv"),
+                       ('"slug","slug"\n"a","b"\n', "application/csj")):
+        assert items.call("POST", "/items", body, f"Content-Type: {type}").status in (400, 422), body
+    assert items.call("POST", "/nested", '{"item":{"slug":"a"},"item":{"slug":"b"}}').status in (400, 422)
+    assert items.slugs() == []
+    # Of a query parameter the first counts, whoever reads it.
+    made = items.call("POST", "/from?slug=first&slug=second", None, "X-Agent: one", "X-Agent: two")
+    assert json.loads(made.body)["slug"] == "first" and json.loads(made.body)["owner"] == "one"
+
+
+def test_content_types(items):
+    body = '{"slug":"a"}'
+    for type in ("text/plain", "text/json", "application/javascript", "application/xml", "multipart/form-data; boundary=x",
+                 "application/json;charset=utf-7", "application/json; charset=utf-16", "application/json; charset=latin1",
+                 'application/json; charset="utf-16le"', "application/json, text/csv", "application/json/x", "json", "*/*",
+                 "", "application/", "/json", "application/json; charset", "application/octet-stream",
+                 "text/csv; header=absent", "application/json;charset=utf-8;charset=utf-7"):
+        items.problem(415, "POST", "/items", body, f"Content-Type: {type}")
+    assert items.raw("POST", "/items", body.encode()).status == 415
+    for coding in ("utf-16", "utf-16-le", "utf-32", "utf-7"):
+        encoded = body.encode(coding)
+        answer = items.raw("POST", "/items", encoded, "Content-Type: application/json")
+        assert (answer.status == 201) == (encoded == body.encode()), coding
+        items.query("DELETE FROM items")
+    # A body in one format that says it is in another.
+    for type, wrong in (("application/json", "slug=a"), ("application/json", "slug\na\n"), ("text/csv", body),
+                        ("application/x-www-form-urlencoded", body), ("application/csj", "slug=a"),
+                        ("application/x-ndjson", "slug\na\n")):
+        assert items.call("POST", "/items", wrong, f"Content-Type: {type}").status in (400, 422), type
+    # Which of two would another server have read?
+    two = items.call("POST", "/items", body, "Content-Type: application/json", "Content-Type: text/csv")
+    assert two.status in (400, 415)
+    assert items.call("POST", "/items", body, "Content-Type: application/json", "Content-Encoding: gzip").status in (400, 415)
+    assert items.slugs() == []
+
+
+def test_a_claim_is_the_tokens_alone(items):
+    forged = ["claim.sub: ada", "Claim-Sub: ada", "sub: ada", "X-Claim-Sub: ada", "X-Forwarded-User: ada",
+              "X-Forwarded-For: ada", "X-User: ada", "Remote-User: ada", "X-Jwt-Claim-Sub: ada", "Cookie: sub=ada"]
+    items.query("INSERT INTO items (slug, owner) VALUES ('hers', 'ada')")
+    for field in forged:
+        items.problem(401, "GET", "/mine", None, field)
+        items.problem(401, "POST", "/mine", {"slug": "forged"}, field)
+        mine = items.call("GET", "/mine?sub=ada&claim.sub=ada&me=ada&owner=ada", None, items.bearer(sub="eve"), field)
+        assert json.loads(mine.body) == []
+        items.problem(404, "DELETE", "/mine/hers?owner=ada&sub=ada", None, items.bearer(sub="eve"), field)
+    items.problem(422, "POST", "/mine", {"slug": "x", "owner": "ada"}, items.bearer(sub="eve"))
+    items.problem(422, "POST", "/mine", {"slug": "x", "sub": "ada"}, items.bearer(sub="eve"))
+    items.problem(422, "POST", "/mine", {"slug": "x", "claim.sub": "ada"}, items.bearer(sub="eve"))
+    items.problem(422, "POST", "/mine", {"slug": "x", "claim": {"sub": "ada"}}, items.bearer(sub="eve"))
+    assert items.call("PUT", "/mine/all", [{"slug": "x", "owner": "ada"}], items.bearer(sub="eve")).status == 422
+    assert json.loads(items.call("PUT", "/mine/all?me=ada&owner=ada", "[]", items.bearer(sub="eve")).body)["deleted"] == 0
+    assert items.slugs() == ["hers"]
+    # Two tokens: neither counts.
+    with items.server.connect() as connection:
+        refused = items.call_on(connection, "GET", "/mine", None, items.bearer(sub="eve"), items.bearer(sub="ada"))
+        assert refused.status in (400, 401)
+    # One whose claim is missing, null, or no text.
+    for claims in ({"sub": None},):
+        items.problem(403, "GET", "/mine", None, items.bearer(**claims))
+    for odd in (["ada"], {"a": "ada"}, 7, True):
+        answer = items.call("GET", "/mine", None, items.bearer(sub=odd))
+        assert answer.status == 403 or json.loads(answer.body) == []
+    assert items.call("DELETE", "/mine/hers", None, items.bearer(sub="ada")).status == 204
+
+
+def test_fields_that_no_column_names(items):
+    """Mass assignment."""
+    for name in ("id", "owner", "stock", "secret"):
+        bodies = {
+            "application/json": json.dumps({"slug": "a", name: "1"}),
+            "application/x-ndjson": json.dumps({"slug": "a", name: "1"}),
+            "application/x-www-form-urlencoded": f"slug=a&{name}=1",
+            "text/csv": f"slug,{name}\na,1\n",
+            "application/csj": f'"slug","{name}"\n"a","1"\n',
+        }
+        for type, body in bodies.items():
+            assert items.call("POST", "/items", body, f"Content-Type: {type}").status in (400, 422), (name, type)
+            assert items.call("PUT", "/mine/all", body, f"Content-Type: {type}", items.bearer()).status in (400, 422)
+    items.call("POST", "/items", {"slug": "a", "price": 1})
+    for body in ({"owner": "me"}, {"slug": "b"}, {"price": 2, "stock": 1}, {"price": 2, "PRICE": 3}):
+        items.problem(422, "PATCH", "/items/a", body)
+    for body in ({"item": {"slug": "x", "secret": "y"}}, {"item": {"slug": "x"}, "secret": "y"},
+                 {"item": {"slug": "x", "owner": {"name": "a", "role": "admin"}}}, {"item.slug": "x"},
+                 {"item": {"slug": "x", "owner": "a"}}):
+        items.problem(422, "POST", "/nested", body)
+    assert items.query("SELECT slug, owner, price, stock IS NULL, secret FROM items")[0][:2] == ("a", "nobody")
+    assert items.slugs() == ["a"]
+    made = items.call("POST", "/nested", {"item": {"slug": "x", "owner": {"name": "me"}}})
+    assert json.loads(made.body) == {"slug": "x", "owner": "me"}
+
+
+BROKEN = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"a\x80"]
+
+
+def test_nul_and_broken_text_in_bodies(items):
+    for broken in BROKEN:
+        for type, body in (("application/json", b'{"slug":"%s"}'), ("application/x-ndjson", b'{"slug":"%s"}\n'),
+                           ("text/csv", b"slug\n%s\n"), ("application/csj", b'"slug"\n"%s"\n'),
+                           ("application/x-www-form-urlencoded", b"slug=%s"), ("application/json", b'{"slug":"a","%s":1}'),
+                           ("text/csv", b"slug,%s\na,1\n")):
+            answer = items.raw("POST", "/items", body % broken, f"Content-Type: {type}")
+            assert answer.status in (400, 422), (type, broken, answer.body)
+            json.loads(answer.body.decode())  # what is said of it is valid text
+            answer = items.raw("PUT", "/mine/all", body % broken, f"Content-Type: {type}", items.bearer())
+            assert answer.status in (400, 422)
+    for type, body in (("application/json", b'{"slug":"a\\u0000b"}'), ("application/json", b'{"slug":"a\0b"}'),
+                       ("application/x-ndjson", b'{"slug":"\\u0000"}'), ("text/csv", b"slug\na\0b\n"),
+                       ("application/csj", b'"slug"\n"\\u0000"\n'), ("application/x-www-form-urlencoded", b"slug=a%00b"),
+                       ("application/x-www-form-urlencoded", b"slug=a\0b"), ("application/json", b'{"slug":"\\ud800"}'),
+                       ("application/x-www-form-urlencoded", b"slug=%ff"), ("application/json", b'{"a\\u0000":1}'),
+                       ("application/x-www-form-urlencoded", b"slug=%zz")):
+        assert items.raw("POST", "/items", body, f"Content-Type: {type}").status in (400, 422), body
+        assert items.raw("PUT", "/mine/all", body, f"Content-Type: {type}", items.bearer()).status in (400, 422), body
+    assert items.slugs() == []
+
+
+def test_nul_and_broken_text_elsewhere(items):
+    items.call("POST", "/items", {"slug": "a"})
+    for escape in ("%00", "%ff", "%c0%80", "%ed%a0%80", "a%00b", "%f0%9f%98", "%"):
+        for target in (f"/items?q={escape}", f"/items/{escape}", f"/below/{escape}", f"/below/x/{escape}",
+                       f"/items?{escape}=a"):
+            answer = items.call("GET", target)
+            assert answer.status in (200, 400, 404), (target, answer.body)
+            if answer.status == 200:
+                assert json.loads(answer.body) == [] or target.startswith("/items?%") or target.startswith("/items?a%")
+        answer = items.call("POST", f"/from?slug={escape}")
+        assert answer.status in (400, 422), (escape, answer.body)
+        assert items.call("DELETE", f"/items/{escape}").status in (400, 404, 422)
+    for broken in BROKEN:
+        answer = items.raw("POST", "/from?slug=b", b"", b"X-Agent: %s".decode() % broken.decode("latin-1"))
+        assert answer.status in (400, 422), (broken, answer.body)
+        answer = items.raw("POST", "/from?slug=b", b"", "Cookie: session=" + broken.decode("latin-1"))
+        assert answer.status in (400, 422), (broken, answer.body)
+    assert items.raw("POST", "/from?slug=b", b"", "X-Agent: a\0b").status == 400
+    for sub in ("a\0b", "\ud800"):
+        answer = items.call("POST", "/mine", {"slug": "b"}, items.bearer(sub=sub))
+        assert answer.status in (400, 401, 403), (sub, answer.body)
+    assert items.slugs() == ["a"]
+
+
+def test_paths_that_climb(items):
+    items.call("POST", "/items", {"slug": "a"})
+    items.call("POST", "/items", {"slug": ".."})
+    items.call("POST", "/items", {"slug": "../secrets"})
+    for target in ("/below/../../etc/passwd", "/items/../../../etc/passwd", "/items/..%2f..%2fetc%2fpasswd",
+                   "/items/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/below/..\\..\\x", "/items/a/../../secrets",
+                   "/numbered/../items/a/b", "/items//../../x", "/below/%00/../../x"):
+        answer = items.call("GET", target)
+        assert answer.status in (400, 404) or json.loads(answer.body) == [], (target, answer.body)
+    # An encoded slash is part of a value, and a dot segment of a value that holds one is none.
+    found = items.call("GET", "/items/..%2Fsecrets")
+    assert found.status in (200, 400, 404)
+    assert items.call("GET", "/numbered/1").status == 200
+    for target in ("/numbered/1%20OR%201=1", "/numbered/1;", "/numbered/0x1", "/numbered/1.0", "/numbered/+1",
+                   "/numbered/99999999999999999999", "/numbered/1%00", "/numbered/%31%2F", "/numbered/"):
+        assert items.call("GET", target).status in (400, 404), target
+    for target in ("/numbered/9999999999999999999", "/numbered/-9223372036854775809", "/numbered/9223372036854775807"):
+        assert items.call("GET", target).status in (400, 404), target
+
+
+def test_a_location_is_one_line_and_one_path(items):
+    for text in ("a\r\nSet-Cookie: x=y", "a\r\n\r\n<html>", "//evil.example/", "/\\evil.example", "?x=y", "#x", "a b", "\t",
+                 "http://evil.example/", "%0d%0aX: y", "\u2028", "é", "..", "a/../../x", ";", "a\x7f"):
+        made = items.call("POST", "/items", {"slug": text})
+        assert made.status == 201
+        location = made.get("location")
+        assert re.fullmatch(r"/items/[A-Za-z0-9._~%-]+", location), location
+        assert urllib.parse.unquote(location) == "/items/" + text
+        assert made.get("set-cookie") is None and made.get("x") is None
+    assert items.call("POST", "/items", {"slug": ""}).status == 201
+
+
+def test_answers_tell_nothing_of_the_inside(items):
+    items.call("POST", "/items", {"slug": "a"})
+    for method, target, body in (("POST", "/items", {"slug": "a"}), ("POST", "/items", {"slug": None}),
+                                 ("POST", "/count", {"slug": "b", "stock": 99999999999}),
+                                 ("GET", "/numbered/9999999999999999999", None), ("POST", "/items", "{")):
+        answer = items.call(method, target, body)
+        said = answer.body.decode().lower()
+        if answer.status >= 400:
+            for inside in ("items_slug_key", "sqlite", "postgres", "constraint", "insert", "select", "relation", ".cc"):
+                assert inside not in said, (inside, said)
