@@ -210,7 +210,7 @@ TEST_F(PostgresTransaction, TwoThatMeetAreAConflictAndTheSecondTryIsNone) {
   // Write skew: each takes from one row what it has seen of both.
   const Statement sum = prepare("SELECT sum(name::int) FROM written", 6);
   const Statement take = prepare("UPDATE written SET name = (name::int - 15)::text WHERE id = :id::int", 7);
-  const TransactionOptions serializable{.isolation = Isolation::serializable};
+  const TransactionOptions serializable{.isolation = Isolation::serializable, .settings = {}};
   auto first = database->begin(serializable);
   auto second = database->begin(serializable);
   EXPECT_EQ(execute(*first, sum)->rows.row(0)[0].view(), "20");
