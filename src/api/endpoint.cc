@@ -101,7 +101,13 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
   if (auto bound = binder_.bind(plan_->sources, request, {}, arguments_); !bound) return refuse_value(bound.error());
 
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
-  auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline});
+  std::vector<sql::Setting> settings;
+  if (plan_->role) {
+    auto made = settings_of(*plan_->role, request);
+    if (!made) return std::move(made.error());
+    settings = std::move(*made);
+  }
+  auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline, .settings = settings});
   if (!querying.ready()) return wait_for_cursor(*wish, std::move(querying));
   auto cursor = querying.take();
   if (!cursor) return failed(cursor.error());

@@ -10,6 +10,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/role.h"
 #include "api/source.h"
 #include "base/log.h"
 #include "core/reactor.h"
@@ -34,6 +35,7 @@ struct EndpointPlan {
   std::vector<Source> sources;  // in the order of the statement's parameters
   bool from_client = false;     // a value comes with the request
   Layouts layouts;
+  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
 };
 
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that

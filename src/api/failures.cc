@@ -62,6 +62,9 @@ http::Response Failures::answer(const sql::Error& error, Failed failed) const {
       log(error);
       if (failed == Failed::writing) return try_again(409, "Somebody else is changing the same; try again.");
       return try_again(503, "The database cannot answer now.");
+    case sql::Failure::not_allowed:
+      log(error);
+      return http::problem(403, "This is not permitted.");
     case sql::Failure::bad_argument:
       if (failed == Failed::reading) return http::problem(400, "A parameter's value does not fit its type.");
       if (failed == Failed::writing) return http::problem(422, "A value does not fit its type.");

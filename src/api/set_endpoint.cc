@@ -180,6 +180,13 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
 
   sql::TransactionOptions options;
   options.isolation = plan.isolation;
+  std::vector<sql::Setting> settings;
+  if (plan.role) {
+    auto made = settings_of(*plan.role, request);
+    if (!made) co_return std::move(made.error());
+    settings = std::move(*made);
+    options.settings = settings;
+  }
   const auto staging = database_.stage(plan.set, options);
   Rows rows(plan, *format, request);
   while (!rows.ended()) {

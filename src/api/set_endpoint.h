@@ -8,6 +8,7 @@
 #include "api/body/row_reader.h"
 #include "api/failures.h"
 #include "api/options.h"
+#include "api/role.h"
 #include "api/source.h"
 #include "core/reactor.h"
 #include "http/server.h"
@@ -32,6 +33,7 @@ struct SetWritePlan {
   Shape shape;                  // of the body
   std::vector<Source> staged;   // in the order of SetPlan::staged
   std::vector<Source> shared;   // in the order of SetPlan::parameters
+  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
 };
 
 // What Database::stage() is prepared from.

@@ -125,7 +125,11 @@ std::optional<Source> table_source(std::string_view parameter, const MethodOptio
     const bool asks_presence = parameter == presence_parameter(column.name.value);
     if (!asks_presence && parameter != sql::shared_parameter(column.name.value)) continue;
     Source source = column_source(column, pattern);
-    source.asks_presence = asks_presence;
+    if (asks_presence) {  // not the value, and so nothing that the value must be
+      source.asks_presence = true;
+      source.checked = source.required = source.trim = false;
+      source.default_text.reset();
+    }
     return source;
   }
   return std::nullopt;

@@ -141,6 +141,12 @@ core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
 core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish) {
   wish.trailers = false;
   Rows rows;
+  std::vector<sql::Setting> settings;
+  if (plan_->role) {
+    auto made = settings_of(*plan_->role, request);
+    if (!made) co_return std::move(made.error());
+    settings = std::move(*made);
+  }
   if (!plan_->shape.names.empty()) {
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
@@ -155,11 +161,15 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   }
   Duration pause = first_pause;
   for (std::uint32_t tries = 0;; ++tries) {
-    auto outcome = co_await write(request, rows);
+    auto outcome = co_await write(request, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       rows.single = rows.single && outcome->written.size() <= 1;
       co_return answer(wish, rows, std::move(*outcome));
+    }
+    // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
+    if (outcome.error().sqlstate == "23505" && (tries != 0 || plan_->retries == 0)) {
+      outcome.error().failure = sql::Failure::statement;
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
       co_return failures_.answer(outcome.error(), Failed::writing);
@@ -172,7 +182,8 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
 }
 
 // All rows are looked at before the first is written.
-core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request, Rows& rows) {
+core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request,
+                                                                std::span<const sql::Setting> settings, Rows& rows) {
   const WritePlan& plan = *plan_;
   Outcome outcome;
   Binder binder;
@@ -224,7 +235,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
-  const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = {}});
+  const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = settings});
   auto reader = rows.format ? reader_of_body() : nullptr;
   for (std::size_t row = 0; row < rows.count; ++row) {
     std::span<const Value> values;

@@ -10,6 +10,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/role.h"
 #include "api/source.h"
 #include "core/reactor.h"
 #include "http/message.h"
@@ -62,6 +63,7 @@ struct WritePlan {
   std::optional<LocationPattern> location;
   Layouts rows_layouts;    // of the main statement's columns
   Layouts object_layouts;
+  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
@@ -79,7 +81,8 @@ class WriteEndpoint final : public http::Handler {
   struct Outcome;
 
   [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
-  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, Rows& rows);
+  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request,
+                                                       std::span<const sql::Setting> settings, Rows& rows);
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
                                                             std::span<const Value> row) const;
   [[nodiscard]] http::Response answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const;

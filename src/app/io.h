@@ -11,10 +11,6 @@ namespace sluice::app {
 // What the cores wait for their sockets with.
 struct Io {
   core::BackEnd back_end = core::BackEnd::epoll;
-  std::string why;  // not the other one; may be empty
-
-  // For the operator: "io_uring", "epoll (io_uring_setup: ...)".
-  [[nodiscard]] std::string text() const;
 };
 
 [[nodiscard]] const char* name_of(core::BackEnd back_end);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/openapi/options.h"
 #include "api/options.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
@@ -77,9 +78,9 @@ struct ServerOptions {
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
     v.field("io", &ServerOptions::io,
-            "How the cores learn what their sockets have to say. `uring`: by io_uring, which takes Linux 6.1 and a "
-            "system that allows it, and is cheaper; `epoll`: by epoll; `auto`: by the first of them that works. Which "
-            "one it is stands in the lines of the start and in `sluice_io_info`.");
+            "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
+            "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
+            "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
     v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
             {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,
@@ -138,6 +139,7 @@ struct Options {
   std::vector<files::FilesOptions> files;
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
+  std::optional<api::openapi::Options> openapi;
 
   // Nothing: there is none of that name.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
@@ -164,6 +166,7 @@ struct Options {
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
+    v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/openapi/document.h"
 #include "api/table_sql.h"
 #include "app/certificates.h"
 #include "app/cli.h"
@@ -64,7 +65,31 @@ bool is_used(const Options& options, const std::string& policy) {
     return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
   };
   return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
-         std::ranges::any_of(options.websockets, uses);
+         std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi));
+}
+
+// Describes the endpoints.
+void publish(Plan& plan) {
+  std::vector<api::openapi::Resource> resources;
+  for (const Plan::Endpoint& endpoint : plan.endpoints) {
+    const api::EndpointOptions& options = plan.options.endpoints[endpoint.index];
+    api::openapi::Resource resource{.options = &options,
+                                    .pattern = &endpoint.pattern,
+                                    .get = endpoint.get.get(),
+                                    .writes = endpoint.writes,
+                                    .sets = endpoint.sets,
+                                    .tables = endpoint.tables,
+                                    .security = {}};
+    for (const auto& name : options.use) {
+      const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
+      if (policy.value.type.value != gateway::PolicyType::jwt) continue;
+      resource.security.push_back({.policy = policy.name.value, .optional = policy.value.optional});
+    }
+    resources.push_back(std::move(resource));
+  }
+  auto document = api::openapi::make_document(*plan.options.openapi, resources);
+  for (std::string& warning : document.warnings) plan.warnings.push_back(std::move(warning));
+  plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }
 
 http::Pattern files_pattern(const std::string& path) {
@@ -154,9 +179,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       continue;
     }
     const auto declared = api::declared_parameters(options, *pattern);
+    const auto role = api::role_plan(named->value);
     const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     Plan::Endpoint endpoint{
-        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {}};
+        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {},
+        .tables = {}};
     std::vector<std::string> used;  // names of parameters
     std::optional<sql::Error> away;
     const auto take = [&](const Located<std::string>& text,
@@ -189,7 +216,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         statement.reset();
       }
       whole = statement.has_value();
-      if (statement) endpoint.get = std::make_shared<const api::EndpointPlan>(options, *pattern, std::move(*statement));
+      if (statement) {
+        auto made = std::make_shared<api::EndpointPlan>(options, *pattern, std::move(*statement));
+        made->role = role;
+        endpoint.get = std::move(made);
+      }
     }
     const auto dialect = named->value.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
     for (const auto& [method, writing] : options.writing_methods()) {
@@ -203,6 +234,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           whole = false;
           continue;
         }
+        endpoint.tables.emplace_back(method, *table);
         if (!writing->existing.value.empty() || writing->set.value) {
           auto set = api::set_options(method, *writing, *pattern);
           set.first_id = std::exchange(next_ids[index], next_ids[index] + sql::set_statements);
@@ -215,8 +247,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           }
           for (const sql::Parameter& parameter : prepared->parameters) used.push_back(parameter.name);
           for (const auto& column : writing->columns) used.push_back(api::column_source(column, *pattern).key);
-          endpoint.sets.push_back(
-              std::make_shared<const api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared)));
+          auto made_set =
+              std::make_shared<api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared));
+          made_set->role = role;
+          endpoint.sets.push_back(std::move(made_set));
           continue;
         }
         auto made = api::make_table_sql(method, *writing, *pattern, dialect, *table);
@@ -250,8 +284,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           continue;
         }
       }
-      endpoint.writes.push_back(std::make_shared<const api::WritePlan>(method, options, *writing, *pattern,
-                                                                       std::move(statements), updates_first));
+      auto made = std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements),
+                                                   updates_first);
+      made->role = role;
+      endpoint.writes.push_back(std::move(made));
     }
     if (away) return unreachable(named->value, *away);
     if (whole) config::check_parameters(options, {used.begin(), used.end()}, config.source, errors.list);
@@ -271,6 +307,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::string& path = plan->options.websockets[i].path.value;
     plan->websockets.push_back({*http::Pattern::parse(path), i});
     plan->routes.push_back(path);
+  }
+  if (plan->options.openapi) {
+    publish(*plan);
+    plan->routes.push_back(plan->options.openapi->path.value);
   }
   return plan;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/endpoint.h"
+#include "api/openapi/handler.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
@@ -27,6 +28,7 @@ struct Plan {
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
     std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
+    std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
   };
   struct Files {
     http::Pattern pattern;
@@ -44,6 +46,7 @@ struct Plan {
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
   Io io;                                               // what the cores are to wait with

@@ -185,7 +185,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
              cores, cores == 1 ? "" : "s");
   for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
-  fmt::print("  io       {}\n", plan.io.text());
+  fmt::print("  io       {}\n", name_of(plan.io.back_end));
   std::fflush(stdout);
 }
 

@@ -127,6 +127,14 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     route.handlers[static_cast<std::size_t>(Method::connect)] = handler;
     add(std::move(route));
   }
+  if (plan_->openapi) {
+    const auto& options = *plan_->options.openapi;
+    http::Router::Route route{.pattern = *http::Pattern::parse(options.path.value), .handlers = {}};
+    route.policy = compile(options.use);
+    route.handlers[static_cast<std::size_t>(Method::get)] =
+        own(std::make_unique<api::openapi::DocumentHandler>(plan_->openapi));
+    add(std::move(route));
+  }
 }
 
 Service::~Service() = default;

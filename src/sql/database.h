@@ -25,6 +25,7 @@ enum class Failure : std::uint8_t {
   statement,     // the database refused the statement: 500, logged; at prepare time a configuration error
   lost,          // the connection broke while the answer was on its way; what it was to write may be written or not
   conflict,      // another transaction was in the way (SQLSTATE class 40): the whole may be tried again
+  not_allowed,   // the settings of the transaction are refused, such as a role that the login may not take: 403
 };
 
 struct Error {
@@ -53,6 +54,8 @@ struct Statement {
   std::vector<Parameter> parameters;  // in placeholder order; a name that is used twice is one parameter
   // PostgreSQL: the OIDs that Parse names, in placeholder order; 0: the server decides. Empty: it decides all of them.
   std::vector<std::uint32_t> parameter_types;
+  // PostgreSQL: the OIDs of what the server takes the parameters for, in placeholder order. SQLite: empty.
+  std::vector<std::uint32_t> described_types;
   std::vector<Column> columns;  // as prepared; empty where the statement returns no rows
   bool one_row = false;         // the caller asks for an object: more than two rows are never needed
 };
@@ -76,6 +79,9 @@ struct QueryOptions {
   // Until when the first rows must be there; each later wait for the database may take as long again. How long the
   // caller takes over the rows does not count. `never`: the database's own statement timeout holds.
   Instant deadline = never;
+  // PostgreSQL only: for a transaction of its own, which begins, runs the query and ends in one round trip, on a
+  // connection that nobody else uses meanwhile. Read before query() returns.
+  std::span<const Setting> settings = {};
 };
 
 // A number for the operators, named as Prometheus and OpenTelemetry would. The texts are static.

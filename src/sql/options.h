@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ struct DatabaseOptions {
   Located<bool> prepared = true;            // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
   Located<std::uint32_t> batch = {1};       // PostgreSQL only
+  std::optional<Located<std::string>> role;  // PostgreSQL only; where it comes from is the api's matter
+  Located<std::string> anonymous_role;       // PostgreSQL only
   Position position;
   std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 
@@ -68,6 +71,14 @@ struct DatabaseOptions {
         "a third of its work on short ones; `1` gives each its own. Not for statements that have an effect on their "
         "transaction, such as `set_config(..., true)`.",
         {.min = 1, .max = 64});
+    v.field("role", &DatabaseOptions::role,
+            "PostgreSQL: the role that each request takes, so that grants and row-level security decide: `claim.NAME` of "
+            "the verified JWT, `header.NAME`, `env.NAME`. Every statement then runs in a transaction of its own with "
+            "that role and with `request.jwt.claims`, `request.method` and `request.path` for `current_setting()`. A "
+            "role that the login may not take is 403.");
+    v.field("anonymous_role", &DatabaseOptions::anonymous_role,
+            "PostgreSQL: the role of requests for which `role` finds none; without `role`, of all. Without it they are "
+            "answered 403.");
     v.position(&DatabaseOptions::position);
   }
 };

@@ -65,6 +65,20 @@ returning = "id, name, price, stock"
 [endpoint.delete]
 table = "items"
 columns.id = {{ key = true, from = "path.id" }}
+[[endpoint]]
+path = "/typed"
+[endpoint.post]
+table = "items"
+columns.name = {{ required = true, type = "text" }}
+columns.price = {{ type = "real" }}
+[[endpoint]]
+path = "/typed/{{id:int}}"
+[endpoint.patch]
+table = "items"
+columns.id = {{ key = true, from = "path.id" }}
+columns.price = {{ type = "real" }}
+columns.name = {{ type = "text", trim = true }}
+returning = "id, name, price"
 '''
 SCHEMA = '''
 CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, weight numeric CHECK (weight < 100), note text,
@@ -223,3 +237,21 @@ def test_rows_of_a_table(films):
     assert (created.status, json.loads(created.body)["id"]) == (201, 40)
     assert films.call("DELETE", "/items/40").status == 204
     films.problem(404, "DELETE", "/items/40")
+
+
+def test_fields_that_have_a_type_may_be_missing(films):
+    """Whether a field is there was once checked as the field itself is."""
+    assert films.call("POST", "/typed", {"name": "nut"}).status == 201
+    changed = films.call("PATCH", "/typed/1", {"price": 2.5})
+    assert (changed.status, json.loads(changed.body)) == (200, [{"id": 1, "name": "nut", "price": 2.5}])
+    assert json.loads(films.call("PATCH", "/typed/1", {"price": None}).body)[0]["price"] is None
+
+
+def test_a_put_that_collides_with_another_row(films):
+    """It once said that somebody else was in the way, and to try again."""
+    films.query("CREATE UNIQUE INDEX items_name ON items (name)")
+    films.call("PUT", "/items/1", {"name": "nut"})
+    refused = films.call("PUT", "/items/2", {"name": "nut"})
+    assert (refused.status, refused.get("retry-after")) == (409, None)
+    assert "the same key" in json.loads(refused.body)["detail"]
+    assert films.server.log.count("23505") == 0

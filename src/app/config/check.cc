@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "api/role.h"
 #include "api/source.h"
 #include "app/config/text.h"
 #include "app/listen.h"
@@ -38,6 +39,7 @@ class Checker {
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
+    if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
@@ -174,6 +176,7 @@ class Checker {
       if (database.batch.value > database.pipeline.value) {
         complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
       }
+      check_roles(database);
       return;
     }
     if (database.prepared.value != defaults.prepared.value) {
@@ -188,6 +191,43 @@ class Checker {
     if (database.batch.value != defaults.batch.value) {
       complain(database.batch.position, "\"batch\" is for PostgreSQL, and this database is SQLite");
     }
+    if (database.role) {
+      complain(database.role->position, "\"role\" is for PostgreSQL, and this database is SQLite");
+    }
+    if (database.anonymous_role.position.line != 0) {
+      complain(database.anonymous_role.position, "\"anonymous_role\" is for PostgreSQL, and this database is SQLite");
+    }
+  }
+
+  void check_roles(const sql::DatabaseOptions& database) {
+    if (database.anonymous_role.value == "none") {
+      complain(database.anonymous_role.position, "\"none\" is no role: PostgreSQL takes it for the login itself");
+    }
+    if (!database.role) return;
+    if (std::string wrong = api::check_role(database.role->value); !wrong.empty()) {
+      complain(database.role->position, "\"role\" " + wrong);
+      return;
+    }
+    const auto source = *api::parse_source(database.role->value);
+    if (source.from == api::From::environment && std::getenv(source.key.c_str()) == nullptr &&
+        database.anonymous_role.value.empty()) {
+      complain(database.role->position, fmt::format("the environment has no {}", source.key),
+               "set it, or add anonymous_role");
+    }
+  }
+
+  // Without a token there is no role, and every request would be refused.
+  void check_role_of(const api::EndpointOptions& endpoint) {
+    const auto database = std::ranges::find(options_.databases, endpoint.database.value,
+                                            [](const auto& one) -> const std::string& { return one.name.value; });
+    if (database == options_.databases.end() || !database->value.role) return;
+    const auto source = api::parse_source(database->value.role->value);
+    if (!source || source->from != api::From::claim || !database->value.anonymous_role.value.empty()) return;
+    if (options_.uses(endpoint.use, gateway::PolicyType::jwt)) return;
+    complain(endpoint.position,
+             fmt::format("[database.{}] takes its role from a claim, and no policy of type \"jwt\" is in front",
+                         database->name.value),
+             "add use = [\"NAME\"] and [policy.NAME], or anonymous_role to the database");
   }
 
   void check_policy(const Named<gateway::PolicyOptions>& policy) {
@@ -243,6 +283,7 @@ class Checker {
   void check_endpoint(api::EndpointOptions& endpoint) {
     choose_database(endpoint);
     check_use(endpoint.use);
+    check_role_of(endpoint);
     if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
 
     http::Pattern pattern;
@@ -337,6 +378,18 @@ class Checker {
     if (!pattern) return;
     if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
       complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
+  }
+
+  void check_openapi(const api::openapi::Options& openapi) {
+    check_use(openapi.use);
+    const auto pattern = parse_path(openapi.path);
+    if (!pattern) return;
+    if (!pattern->names().empty()) {
+      complain(openapi.path.position, "the path of [openapi] has no parameters");
+    } else if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), openapi.path.position); !is_new) {
+      complain(openapi.path.position.line == 0 ? openapi.position : openapi.path.position,
+               fmt::format("an endpoint or a websocket has the path {}", openapi.path.value), again(other->second));
     }
   }
 

@@ -72,6 +72,7 @@ statement_timeout = "1m"
 start_timeout = "7s"
 prepared = true
 pipeline = 2
+anonymous_role = "guest"
 [database.other]
 url = "sqlite:a.db"
 [[endpoint]]
@@ -122,6 +123,7 @@ cache_control = "max-age=60"
   EXPECT_EQ(database.start_timeout.value, 7s);
   EXPECT_EQ(database.pipeline.value, 2u);
   EXPECT_EQ(database.batch.value, 1u);
+  EXPECT_EQ(database.anonymous_role.value, "guest");
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
 
@@ -355,6 +357,28 @@ TEST(Errors, Databases) {
             "7:9 \"batch\" is larger than \"pipeline\" lets it become\n");
 }
 
+TEST(Errors, Roles) {
+  const std::string endpoint = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n";
+  const std::string postgres = "[database.m]\nurl = \"postgres://a/b\"\n";
+  const std::string guarded = endpoint + "use = [\"p\"]\n[policy.p]\ntype = \"jwt\"\nsecret = \"" +
+                              std::string(32, 'x') + "\"\n" + postgres;
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nrole = \"claim.role\"\nanonymous_role = \"a\"\n"),
+            "6:8 \"role\" is for PostgreSQL, and this database is SQLite\n"
+            "7:18 \"anonymous_role\" is for PostgreSQL, and this database is SQLite\n");
+  EXPECT_EQ(messages_of(endpoint + postgres + "role = \"claim.role\"\n"),
+            "1:1 [database.m] takes its role from a claim, and no policy of type \"jwt\" is in front | "
+            "add use = [\"NAME\"] and [policy.NAME], or anonymous_role to the database\n");
+  EXPECT_EQ(messages_of(guarded + "role = \"claim.role\"\n"), "");
+  EXPECT_EQ(messages_of(endpoint + postgres + "role = \"claim.role\"\nanonymous_role = \"anon\"\n"), "");
+  EXPECT_EQ(messages_of(endpoint + postgres + "anonymous_role = \"anon\"\n"), "");
+  EXPECT_EQ(messages_of(endpoint + postgres + "anonymous_role = \"none\"\n"),
+            "6:18 \"none\" is no role: PostgreSQL takes it for the login itself\n");
+  EXPECT_EQ(messages_of(endpoint + postgres + "role = \"query.role\"\n"),
+            "6:8 \"role\" must begin with claim, header or env: clients choose the others as they like\n");
+  EXPECT_EQ(messages_of(endpoint + postgres + "role = \"env.NO_SUCH_VARIABLE\"\n"),
+            "6:8 the environment has no NO_SUCH_VARIABLE | set it, or add anonymous_role\n");
+}
+
 TEST(Errors, Paths) {
   auto path = [](const std::string& text) {
     return messages_of("[[endpoint]]\npath = \"" + text + "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
@@ -564,6 +588,21 @@ TEST(Errors, Policies) {
             "9:8 there is no [policy.a]\n");
   EXPECT_EQ(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"a\"]\n"),
             "4:8 there is no [policy.a]\n");
+}
+
+TEST(Errors, OpenApi) {
+  const Options options = options_of(serves + "[openapi]\ntitle = \"Films\"\n");
+  ASSERT_TRUE(options.openapi);
+  EXPECT_EQ(options.openapi->path.value, "/openapi.json");
+  EXPECT_EQ(options.openapi->title.value, "Films");
+  EXPECT_FALSE(options_of(serves).openapi);
+  EXPECT_EQ(messages_of(serves + "[openapi]\ntitle = \"\"\n"), "7:9 openapi.title must not be empty\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\nuse = [\"a\"]\n"), "7:8 there is no [policy.a]\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/\"\n"),
+            "7:8 an endpoint or a websocket has the path / | it is in line 2 already\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/{a}\"\n"), "7:8 the path of [openapi] has no parameters\n");
+  EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/openapi.json\"\nget = \"SELECT 1\"\n[openapi]\n"),
+            "9:1 an endpoint or a websocket has the path /openapi.json | it is in line 7 already\n");
 }
 
 TEST(Errors, Tls) {

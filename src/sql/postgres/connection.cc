@@ -161,6 +161,14 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_;
   if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .deadline = query.first_deadline_};
+  const bool in_transaction = !query.settings_.empty();
+  if (in_transaction) {
+    write_command(out_, "BEGIN READ ONLY");
+    query.settings_.write_to(out_);
+    entry.before = static_cast<std::uint8_t>(1 + query.settings_.commands());
+    entry.after = 1;
+    in_transaction_ = true;
+  }
   entry.named = pool_.options().prepared && statement.id != unnamed_statement;
   if (entry.named) {
     const StatementName name(statement.id);
@@ -180,6 +188,7 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
   }
   write_execute(out_, row_limit);
+  if (in_transaction) write_command(out_, "COMMIT");
   entry.synced = alone;
   push(entry);
   if (alone) {
@@ -373,7 +382,9 @@ void Connection::pump() {
       Message message;
       const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
       if (framing == Framing::complete) {
-        if (message.type == 'D' && flight_size_ != 0) {
+        if (message.type == 'D' && is_own_command()) {
+          drop_own_row();
+        } else if (message.type == 'D' && flight_size_ != 0) {
           ++answer_.rows;
           if (inbox_.kept() > shared_bytes) answer_.discard = true;
           if (answer_.discard) inbox_.drop();
@@ -478,6 +489,7 @@ void Connection::handle(const Message& message) {
       finish_command();
       break;
     case '2':
+      if (is_own_command()) break;
       if (answer_.bound) {
         break_off("the server sent a message that is out of place");
         return;
@@ -535,7 +547,8 @@ void Connection::handle_error(const Message& message) {
     return;
   }
   answer_.error = std::make_unique<ServerError>(*notice);
-  answer_.error->at_bind = !answer_.bound;
+  answer_.error->at_bind = !answer_.bound && !is_own_command();
+  answer_.error->at_settings = answer_.commands != 0 && answer_.commands < foremost().before;
   if (foremost().synced) return;
   complete_foremost();
   skipping_ = true;
@@ -575,13 +588,30 @@ Connection::Described Connection::described(const InFlight& entry) {
 
 // In a batch an answer ends with its command, otherwise with ReadyForQuery.
 void Connection::finish_command() {
+  if (is_own_command() && !skipping_) {
+    const InFlight& entry = foremost();
+    if (answer_.error || ++answer_.commands > entry.before + 1 + entry.after) {
+      break_off("the server sent a message that is out of place");
+    }
+    return;
+  }
   if (flight_size_ == 0 || skipping_ || answer_.complete || (!answer_.bound && !foremost().setting)) {
     break_off("the server sent a message that is out of place");
     return;
   }
+  ++answer_.commands;
   answer_.complete = true;
   answer_.complete_rows = answer_.rows;
   if (!foremost().synced) complete_foremost();
+}
+
+// Of set_config(). What comes behind the statement returns none, and the rows that are kept must not be lost.
+void Connection::drop_own_row() {
+  if (answer_.commands > foremost().before) {
+    break_off("the server sent a message that is out of place");
+  } else {
+    inbox_.drop();
+  }
 }
 
 void Connection::handle_ready(const Message& message) {
@@ -589,7 +619,8 @@ void Connection::handle_ready(const Message& message) {
   const auto whole = [this] {
     const InFlight& entry = foremost();
     return entry.synced && (answer_.error || entry.conversation || answer_.unusable ||
-                            (answer_.complete && answer_.complete_rows == answer_.rows));
+                            (answer_.complete && answer_.complete_rows == answer_.rows &&
+                             answer_.commands == entry.before + 1 + entry.after));
   };
   if (!status || flight_size_ == 0 || (!skipping_ && !whole())) {
     break_off("the server sent a message that is out of place");
@@ -748,7 +779,9 @@ Connection::Progress Connection::scan(Piece& piece) {
       if (piece.rows != 0) break;  // those first
       return Progress::too_large;
     }
-    if (message.type == 'D') {
+    if (message.type == 'D' && is_own_command()) {
+      drop_own_row();
+    } else if (message.type == 'D') {
       if (!has_columns) {
         const Described known = flight_size_ != 0 ? described(foremost()) : Described{};
         if (known.kind != Described::Kind::usable) answer_.unusable = true;

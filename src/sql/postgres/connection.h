@@ -161,12 +161,15 @@ class Connection {
     bool synced = true;  // followed by a Sync; false: the batch goes on with the next one
     bool conversation = false;  // whatever stands before its ReadyForQuery
     Instant deadline = never;
+    std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
+    std::uint8_t after = 0;   // and behind it
   };
   // What has arrived of the foremost request's answer.
   struct Answer {
     std::size_t rows = 0;
     std::size_t complete_rows = 0;  // when its command was complete
     bool complete = false;
+    std::uint8_t commands = 0;  // that have ended
     Described described;  // where it was asked for
     bool bound = false;
     bool suspended = false;
@@ -206,6 +209,13 @@ class Connection {
   void take_description(const Message& message);
   [[nodiscard]] Described described(const InFlight& entry);
   void complete_foremost();
+  // Whether what comes now is of a command of our own, and not of the foremost request's statement.
+  [[nodiscard]] bool is_own_command() const {
+    if (flight_size_ == 0) return false;
+    const InFlight& entry = flight_[flight_first_];
+    return entry.after != 0 && answer_.commands != entry.before;
+  }
+  void drop_own_row();
   void finish_command();
   void handle_ready(const Message& message);
   void drop_skipped();

@@ -68,7 +68,8 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
                                                              std::span<const Argument> arguments,
                                                              const QueryOptions& options) {
   SLUICE_ASSERT(arguments.size() == statement.parameters.size());
-  const auto use = pool_.prefers_exclusive(statement) ? Query::Use::exclusive : Query::Use::shared;
+  const bool alone = !options.settings.empty() || pool_.prefers_exclusive(statement);
+  const auto use = alone ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
 }
 
@@ -176,6 +177,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   if (auto resolved = co_await resolve_types(conversation, types_, description->columns); !resolved) {
     co_return std::unexpected(std::move(resolved.error()));
   }
+  statement.described_types = std::move(description->parameters);
   statement.columns = std::move(description->columns);
   statement.text = std::move(parsed->text);
   co_return statement;

@@ -581,6 +581,183 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
+// Queries with settings: each is a transaction of its own, and what it has set is gone with it.
+class PostgresRolesTest : public PostgresTest {
+ public:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    Cluster::shared().psql(
+        "SET client_min_messages = warning; DROP TABLE IF EXISTS notes; DROP ROLE IF EXISTS reader, writer, stranger, login;"
+        "CREATE ROLE reader; CREATE ROLE writer; CREATE ROLE stranger; CREATE ROLE login LOGIN NOINHERIT;"
+        "GRANT reader, writer TO login; CREATE TABLE notes (owner text, n int);"
+        "INSERT INTO notes SELECT CASE WHEN n % 2 = 0 THEN 'ada' ELSE 'bob' END, n FROM generate_series(1, 20000) n;"
+        "ALTER TABLE notes ENABLE ROW LEVEL SECURITY; GRANT SELECT ON notes TO reader; GRANT ALL ON notes TO writer;"
+        "CREATE POLICY own ON notes USING (owner = current_setting('request.jwt.claims', true)::json ->> 'sub')");
+    open(options_of_login());
+  }
+  static Options options_of_login() {
+    Options chosen = options();
+    chosen.user = "login";
+    return chosen;
+  }
+  static std::vector<Setting> as(std::string role, std::string sub = "ada") {
+    return {{"role", std::move(role)}, {"request.jwt.claims", R"({"sub":")" + sub + R"("})"}};
+  }
+  Rows fetch_as(const Statement& statement, const std::vector<Setting>& settings,
+                std::vector<std::optional<std::string>> values = {}) {
+    return fetch(statement, std::move(values), {.settings = settings});
+  }
+  // Neither in look-ups nor in streams, and no session is in a transaction.
+  void expect_no_trace() {
+    const Statement who =
+        must_prepare("SELECT current_user::text, coalesce(current_setting('request.jwt.claims', true), '')", 90);
+    for (int i = 0; i < 20; ++i) {
+      const Rows rows = fetch(who);
+      ASSERT_FALSE(rows.error) << rows.error->message;
+      EXPECT_EQ(rows.rows, (std::vector<Row>{{"login", ""}}));
+    }
+    const Statement both = must_prepare("SELECT current_user::text FROM generate_series(1, 5)", 91);
+    Rows all[6];
+    for (Rows& rows : all) tasks.spawn(collect(*database, both, {}, rows));
+    settle();
+    for (const Rows& rows : all) {
+      EXPECT_FALSE(rows.error);
+      EXPECT_EQ(rows.rows, std::vector<Row>(5, Row{"login"}));
+    }
+    EXPECT_TRUE(turn_until([] {  // a ROLLBACK may be on its way
+      return Cluster::shared().psql(
+                 "SELECT count(*) FROM pg_stat_activity WHERE usename = 'login' AND state LIKE 'idle in%'") == "0\n";
+    }));
+  }
+};
+
+TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
+  const Statement s = must_prepare("SELECT owner, n FROM notes WHERE n > :least::int ORDER BY n", 1);
+  for (int i = 0; i < 12; ++i) {  // a statement that would be shared by now
+    const std::string sub = i % 2 == 0 ? "ada" : "bob";
+    const Rows rows = fetch_as(s, as("reader", sub), {"19990"});
+    ASSERT_FALSE(rows.error) << rows.error->message;
+    ASSERT_EQ(rows.rows.size(), 5u);
+    for (const Row& row : rows.rows) EXPECT_EQ(row[0], sub);
+  }
+  const Rows all = fetch_as(s, as("reader"), {"0"});
+  ASSERT_FALSE(all.error) << all.error->message;
+  EXPECT_EQ(all.rows.size(), 10000u);
+  EXPECT_GT(all.blocks, 1u);
+  EXPECT_EQ(database->counters().shared_requests, 0u);
+  EXPECT_EQ(database->counters().lost, 0u);
+  const Statement object = must_prepare("SELECT current_user::text, current_setting('transaction_read_only') FROM generate_series(1, 9)", 2, true);
+  const Rows few = fetch_as(object, as("writer"));
+  EXPECT_EQ(few.rows, (std::vector<Row>{{"writer", "on"}, {"writer", "on"}}));
+  expect_no_trace();
+}
+
+TEST_F(PostgresRolesTest, AreBoundAndNeverSpliced) {
+  const Statement s = must_prepare("SELECT current_user::text", 1, true);
+  for (const char* role : {"reader; DROP TABLE notes", "reader\"; RESET ROLE; --", "'", "", "READER", "nobody at all", "stranger",
+                           "postgres", "\xff"}) {
+    const Rows rows = fetch_as(s, as(role));
+    ASSERT_TRUE(rows.error) << role;
+    EXPECT_EQ(rows.error->failure, Failure::not_allowed) << role << rows.error->message;
+    EXPECT_TRUE(rows.rows.empty());
+  }
+  EXPECT_EQ(Cluster::shared().psql("SELECT count(*) FROM notes"), "20000\n");
+  EXPECT_EQ(database->counters().lost, 0u);
+  expect_no_trace();
+}
+
+TEST_F(PostgresRolesTest, LeaveNothingBehindWhateverBecomesOfTheQuery) {
+  const Statement forbidden = must_prepare("SELECT * FROM pg_authid", 1);
+  const Statement divides = must_prepare("SELECT 1 / (n - 5000) FROM generate_series(1, 6000) n", 2);
+  const Statement endless = must_prepare("SELECT current_user::text, generate_series(1, 1000000000)", 3);
+  const Statement sleeps = must_prepare("SELECT current_user::text, pg_sleep(30)::text", 4);
+  const Statement writes = must_prepare("WITH gone AS (DELETE FROM notes RETURNING n) SELECT count(*) FROM gone", 5);
+  const std::vector<Setting> settings = as("writer");
+  for (int i = 0; i < 3; ++i) {
+    const Rows refused = fetch_as(forbidden, settings);
+    ASSERT_TRUE(refused.error);
+    EXPECT_EQ(refused.error->failure, Failure::statement);
+    EXPECT_EQ(refused.error->sqlstate, "42501");
+    const Rows broken = fetch_as(divides, settings);
+    ASSERT_TRUE(broken.error);
+    EXPECT_EQ(broken.error->failure, Failure::bad_argument);
+    const Rows written = fetch_as(writes, settings);
+    ASSERT_TRUE(written.error);
+    EXPECT_EQ(written.error->sqlstate, "25006");
+    expect_no_trace();
+
+    // Abandoned after its first rows, before them, and by its deadline.
+    std::unique_ptr<Cursor> cursor;
+    tasks.spawn([](sql::Database& db, const Statement& statement, std::span<const Setting> set,
+                   std::unique_ptr<Cursor>& into) -> Task<void> {
+      auto made = co_await db.query(statement, {}, {.settings = set});
+      EXPECT_TRUE(made);
+      if (!made) co_return;
+      auto block = co_await (*made)->next();
+      EXPECT_TRUE(block && block->rows != 0 && block->row(0)[0].view() == "writer");
+      into = std::move(*made);
+    }(*database, endless, settings, cursor));
+    settle();
+    cursor.reset();
+    expect_no_trace();
+    Rows never_read;
+    tasks.spawn(collect(*database, sleeps, {}, never_read, {.settings = settings}));
+    EXPECT_TRUE(turn_until([] {
+      return Cluster::shared().psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'login' AND wait_event = "
+                                    "'PgSleep'") == "1\n";
+    }));
+    tasks.cancel();
+    expect_no_trace();
+    const Rows late = fetch(sleeps, {}, {.deadline = reactor->now() + 50ms, .settings = settings});
+    ASSERT_TRUE(late.error);
+    EXPECT_EQ(late.error->failure, Failure::timed_out);
+    expect_no_trace();
+  }
+  EXPECT_EQ(Cluster::shared().psql("SELECT count(*) FROM notes"), "20000\n");
+}
+
+TEST_F(PostgresRolesTest, WorkWithoutPreparedStatementsAndWithChangedColumns) {
+  const Statement s = must_prepare("SELECT * FROM notes WHERE n = 2", 1);
+  Cluster::shared().psql("ALTER TABLE notes ADD COLUMN more text DEFAULT 'x'");
+  EXPECT_EQ(fetch_as(s, as("reader")).rows, (std::vector<Row>{{"ada", "2", "x"}}));
+  Cluster::shared().psql("ALTER TABLE notes DROP COLUMN more");
+  EXPECT_EQ(fetch_as(s, as("reader")).rows, (std::vector<Row>{{"ada", "2"}}));
+  expect_no_trace();
+  Options chosen = options_of_login();
+  chosen.prepared = false;
+  chosen.pool_size = 1;
+  open(std::move(chosen));
+  EXPECT_EQ(fetch_as(s, as("reader")).rows, (std::vector<Row>{{"ada", "2"}}));
+  EXPECT_TRUE(fetch_as(s, as("reader", "bob")).rows.empty());
+  EXPECT_TRUE(fetch_as(s, as("stranger")).error);
+  expect_no_trace();
+}
+
+TEST_F(PostgresRolesTest, HoldForTransactions) {
+  const Statement insert = must_prepare("INSERT INTO notes VALUES (:owner, 1) RETURNING current_user::text", 1);
+  const auto write = [&](const std::string& role, std::string_view owner) {
+    std::optional<Result<Written>> done;
+    std::string by;
+    const std::vector<Setting> settings = as(role);
+    run([](sql::Database& db, const Statement& statement, std::span<const Setting> set, std::string_view text,
+           std::optional<Result<Written>>& into, std::string& user) -> Task<void> {
+      const auto transaction = db.begin({.settings = set});
+      const Argument argument{text, ParameterType::text};
+      into = co_await transaction->finish(statement, {&argument, 1}, 1);
+      if (*into) user = (*into)->rows.row(0)[0].view();
+    }(*database, insert, settings, owner, done, by));
+    return *done ? by : (*done).error().failure == Failure::not_allowed ? "not allowed" : (*done).error().sqlstate;
+  };
+  EXPECT_EQ(write("writer", "ada"), "writer");
+  EXPECT_EQ(write("writer", "bob"), "42501");  // row-level security
+  EXPECT_EQ(write("reader", "ada"), "42501");  // no grant
+  EXPECT_EQ(write("stranger", "ada"), "not allowed");
+  EXPECT_EQ(write("writer'; RESET ROLE; --", "ada"), "not allowed");
+  EXPECT_EQ(write("writer", "ada"), "writer");
+  expect_no_trace();
+  EXPECT_EQ(Cluster::shared().psql("SELECT count(*) FROM notes"), "20002\n");
+}
+
 // A slow look-up in a pipeline: nobody could have known, but nobody has to wait for it once its client has left.
 TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
   Options chosen = options();

@@ -26,7 +26,9 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       wait_until_(started_ + std::chrono::milliseconds(pool.options().wait_ms)),
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
-      release_(&Query::on_turn_end, *this) {
+      release_(&Query::on_turn_end, *this),
+      settings_(options.settings) {
+  SLUICE_ASSERT(settings_.empty() || use == Use::exclusive);
   if (pool.options().statement_timeout_ms != 0) {
     first_deadline_ = std::min(first_deadline_, started_ + std::chrono::milliseconds(pool.options().wait_ms) +
                                                     std::chrono::milliseconds(pool.options().statement_timeout_ms));
@@ -131,7 +133,9 @@ Error Query::error_of(const ServerError& error) const {
   Error result{Failure::statement, error.sqlstate, error.message, error.position};
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
-  if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
+  if (error.at_settings && (in_class("22") || in_class("42"))) {
+    result.failure = Failure::not_allowed;
+  } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
     result.failure = Failure::bad_argument;
   } else if (state == "57014") {
     // The server says the same of its own timeout and of an administrator's cancel.

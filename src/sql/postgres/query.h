@@ -15,6 +15,7 @@
 #include "core/task.h"
 #include "sql/database.h"
 #include "sql/postgres/connection.h"
+#include "sql/postgres/settings.h"
 
 namespace sluice::sql::postgres {
 
@@ -150,6 +151,8 @@ class Query final : public sql::Cursor {
   Duration patience_;       // for each later wait on the server
   Deadline timer_;
   Hook release_;
+
+  const Settings settings_;  // exclusive: not empty, and it is a transaction of its own
 
   // The wait queue's, or those of the lists of columns.
   Query* next_ = nullptr;

@@ -13,7 +13,8 @@ struct ServerError {
   std::string message;  // with detail and hint
   std::string routine;
   std::uint32_t position = 0;
-  bool at_bind = false;  // before the parameters were accepted
+  bool at_bind = false;      // before the parameters were accepted
+  bool at_settings = false;  // by the settings of the transaction
 
   explicit ServerError(const ServerNotice& notice);
 };

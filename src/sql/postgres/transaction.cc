@@ -72,13 +72,13 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options)
       own_(std::in_place, pool, options.deadline),
       conversation_(*own_),
       begin_(begin_of(options.isolation)),
-      settings_(options.settings.begin(), options.settings.end()) {}
+      settings_(options.settings) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
     : pool_(pool),
       conversation_(conversation),
       begin_(begin_of(options.isolation)),
-      settings_(options.settings.begin(), options.settings.end()) {}
+      settings_(options.settings) {}
 
 Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments,
                                         bool commits) {
@@ -123,35 +123,11 @@ core::Task<Result<void>> Transaction::commit() {
   co_return Result<void>{};
 }
 
-void Transaction::write_own(std::string_view sql) {
-  Buffer& out = conversation_.connection().out();
-  write_parse(out, {}, sql, {});
-  write_bind(out, {}, 0, {});
-  write_execute(out, 0);
-}
-
 void Transaction::write_begin() {
-  write_own(begin_);
-  begin_.clear();
-  if (settings_.empty()) return;
-  std::string sql = "SELECT";
-  std::string parameters;
-  std::uint16_t count = 0;
-  const auto add = [&](std::string_view text) {
-    const std::size_t before = parameters.size();
-    parameters.resize(before + 4 + text.size());
-    put_parameter(parameters.data() + before, text);
-    return std::to_string(++count);
-  };
-  for (const Setting& setting : settings_) {
-    sql += count == 0 ? " " : ", ";
-    sql += "set_config($" + add(setting.name);
-    sql += ", $" + add(setting.value) + ", true)";
-  }
   Buffer& out = conversation_.connection().out();
-  write_parse(out, {}, sql, {});
-  write_bind(out, {}, count, parameters);
-  write_execute(out, 0);
+  write_command(out, begin_);
+  begin_.clear();
+  settings_.write_to(out);
 }
 
 core::Task<Result<Written>> Transaction::run(Flight flight) {
@@ -159,7 +135,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   if (!begin_.empty()) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
-    before = settings_.empty() ? 1 : 2;
+    before = 1 + settings_.commands();
     conversation_.connection().begin_transaction();
     write_begin();
   }
@@ -167,7 +143,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   const Statement* const statement = flight.statement;
   bool described = true;
   if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
-  if (flight.commits) write_own("COMMIT");
+  if (flight.commits) write_command(connection.out(), "COMMIT");
   write_sync(connection.out());
   connection.expect_answer(conversation_);
 
@@ -215,6 +191,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         if (refused) break;
         ServerError error(*notice);
         error.at_bind = ended == place;
+        error.at_settings = ended != 0 && ended < place;
         refused = conversation_.error_of(error);
         const bool stale = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
         if (stale) refused->failure = Failure::conflict;

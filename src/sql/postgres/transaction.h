@@ -6,6 +6,7 @@
 
 #include "core/task.h"
 #include "sql/postgres/query.h"
+#include "sql/postgres/settings.h"
 #include "sql/transaction.h"
 
 namespace sluice::sql::postgres {
@@ -39,13 +40,12 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
   [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
   void write_begin();
-  void write_own(std::string_view sql);
 
   Pool& pool_;
   std::optional<Query> own_;
   Query& conversation_;
   std::string begin_;  // empty once it has been sent
-  std::vector<Setting> settings_;
+  const Settings settings_;
 };
 
 }  // namespace sluice::sql::postgres

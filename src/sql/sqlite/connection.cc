@@ -287,6 +287,10 @@ Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, 
     statement.parameters.push_back({std::move(name), known == declared.end() ? std::nullopt : known->declared});
   }
   statement.columns = columns_of((*prepared)->names);
+  for (std::size_t i = 0; i < statement.columns.size(); ++i) {
+    const char* const type = sqlite3_column_decltype(handle, static_cast<int>(i));
+    if (type != nullptr) statement.columns[i].declared_type = type;
+  }
   return statement;
 }
 

@@ -1,0 +1,557 @@
+#include "api/openapi/document.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "api/openapi/json_object.h"
+#include "api/openapi/schema.h"
+#include "http/message.h"
+
+namespace sluice::api::openapi {
+namespace {
+
+using http::Method;
+using Null = Schema::Null;
+
+constexpr std::string_view row_types[] = {"text/csv", "application/x-ndjson", "application/csj"};
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+// "films by slug" -> "FilmsBySlug", of what names may hold.
+std::string capitalized(std::string_view text) {
+  std::string result;
+  bool begins = true;
+  for (const char c : text) {
+    if (!is_letter_or_digit(c)) {
+      begins = true;
+      continue;
+    }
+    result += begins && c >= 'a' && c <= 'z' ? static_cast<char>(c - 0x20) : c;
+    begins = false;
+  }
+  return result;
+}
+
+std::string lower_name(Method method) {
+  std::string name(http::name_of(method));
+  for (char& c : name) c = static_cast<char>(c | 0x20);
+  return name;
+}
+
+std::string reference(std::string_view kind, std::string_view name) {
+  return JsonObject().add_text("$ref", "#/components/" + std::string(kind) + "/" + std::string(name)).text();
+}
+
+// The names of components are letters, digits, dots, hyphens and underscores.
+std::string component_name(std::string_view text) {
+  std::string name(text);
+  for (char& c : name) {
+    if (!is_letter_or_digit(c) && c != '.' && c != '-') c = '_';
+  }
+  return name;
+}
+
+std::string_view meaning_of(int status) {
+  switch (status) {
+    case 400:
+      return "The request cannot be understood, or one of its values is not what it must be.";
+    case 401:
+      return "There is no valid token.";
+    case 403:
+      return "This is not permitted.";
+    case 404:
+      return "There is no such thing.";
+    case 406:
+      return "The answer is in none of the formats that Accept names.";
+    case 408:
+      return "The body did not come in time.";
+    case 409:
+      return "It collides with what is there, or with what somebody else is changing.";
+    case 413:
+      return "The body is longer than the server takes.";
+    case 414:
+      return "The target is longer than the server takes.";
+    case 415:
+      return "The body is in none of the formats that are taken.";
+    case 422:
+      return "The body has values that cannot be taken; nothing has been written.";
+    case 431:
+      return "The header is longer than the server takes.";
+    case 503:
+      return "The database cannot answer now.";
+    case 504:
+      return "The statement took too long.";
+    default:
+      return "The server has failed.";
+  }
+}
+
+// A tree of the names that a body may hold: "a.b" lies in "a".
+struct Fields {
+  std::optional<Schema> leaf;
+  Null null = Null::possible;
+  bool required = false;
+  std::map<std::string, Fields> below;
+  std::vector<std::string> order;
+
+  void add(std::string_view name, Schema schema, Null can_be_null, bool is_required) {
+    const auto dot = name.find('.');
+    const std::string first(name.substr(0, dot));
+    if (!below.contains(first)) order.push_back(first);
+    Fields& field = below[first];
+    field.required |= is_required;
+    if (dot != name.npos) return field.add(name.substr(dot + 1), std::move(schema), can_be_null, is_required);
+    if (!field.leaf || field.leaf->type.empty()) field.leaf = std::move(schema);
+    if (can_be_null == Null::never) field.null = Null::never;
+  }
+  // `nulls`: whether the format has them; a form leaves a field out instead.
+  [[nodiscard]] std::string schema(Null nulls) const {
+    if (leaf) return leaf->json(nulls == Null::never ? Null::never : null);
+    JsonObject properties;
+    JsonArray needed;
+    for (const std::string& name : order) {
+      properties.add(name, below.at(name).schema(nulls));
+      if (below.at(name).required) needed.add_text(name);
+    }
+    JsonObject object;
+    object.add_text("type", "object").add("properties", properties.text());
+    if (!needed.empty()) object.add("required", needed.text());
+    object.add("additionalProperties", "false");
+    return object.text();
+  }
+};
+
+class Maker {
+ public:
+  explicit Maker(const Options& options) : options_(options) {}
+
+  void add(const Resource& resource) {
+    std::string path;
+    std::string shape;
+    std::string words;
+    std::string tag;
+    for (const auto& segment : resource.pattern->segments) {
+      const bool literal = segment.kind == http::Pattern::Kind::literal;
+      path += literal ? "/" + segment.text : "/{" + segment.text + "}";
+      shape += literal ? "/" + segment.text : "/{}";
+      words += (literal ? " " : " by ") + segment.text;
+      if (literal && tag.empty()) tag = segment.text;
+    }
+    if (path.empty()) path = shape = "/";
+    if (!shapes_.emplace(shape, path).second) {
+      warnings_.push_back("the OpenAPI document leaves out " + resource.options->path.value +
+                          ": OpenAPI cannot tell its path from " + shapes_[shape]);
+      return;
+    }
+    if (tag.empty()) tag = "root";
+    if (tags_.insert(tag).second) tag_list_.add(JsonObject().add_text("name", tag).text());
+
+    JsonObject item;
+    if (JsonArray parameters = path_parameters(resource); !parameters.empty()) {
+      item.add("parameters", parameters.text());
+    }
+    const auto operation = [&](Method method, JsonObject about) {
+      JsonObject whole;
+      const std::string id = operation_id(method, words);
+      whole.add_text("operationId", id).add("tags", JsonArray().add_text(tag).text());
+      add_security(resource, whole);
+      item.add(lower_name(method),
+               whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
+    };
+    if (resource.get != nullptr) {
+      names_ = capitalized("get" + words);
+      operation(Method::get, reading(resource));
+    }
+    for (const auto& write : resource.writes) {
+      names_ = capitalized(lower_name(write->method) + words);
+      operation(write->method, writing(resource, *write));
+    }
+    for (const auto& set : resource.sets) {
+      names_ = capitalized(lower_name(set->method) + words);
+      operation(set->method, set_writing(resource, *set));
+    }
+    paths_.add(path, item.text());
+  }
+
+  [[nodiscard]] Document make() {
+    JsonObject info;
+    info.add_text("title", options_.title.value).add_text("version", options_.version.value);
+    if (!options_.description.value.empty()) info.add_text("description", options_.description.value);
+    JsonObject responses;
+    for (const int status : statuses_) responses.add(std::to_string(status), problem(status));
+    if (!statuses_.empty()) schemas_.add("Problem", problem_schema());
+    JsonObject components;
+    components.add("schemas", schemas_.text()).add("responses", responses.text());
+    if (!schemes_.empty()) components.add("securitySchemes", schemes_.text());
+    JsonObject document;
+    document.add_text("openapi", "3.1.0").add("info", info.text());
+    if (!tag_list_.empty()) document.add("tags", tag_list_.text());
+    document.add("paths", paths_.text()).add("components", components.text());
+    return {.text = document.text(), .warnings = std::move(warnings_)};
+  }
+
+ private:
+  std::string operation_id(Method method, const std::string& words) {
+    const std::string base = lower_name(method) + capitalized(words);
+    std::string id = base;
+    for (int n = 2; !ids_.insert(id).second; ++n) id = base + std::to_string(n);
+    return id;
+  }
+
+  // A name of components.schemas that nobody else has.
+  std::string schema_name(std::string_view what) {
+    const std::string base = names_ + std::string(what);
+    std::string name = base;
+    for (int n = 2; !schema_names_.insert(name).second; ++n) name = base + std::to_string(n);
+    return name;
+  }
+
+  void add_security(const Resource& resource, JsonObject& into) {
+    if (resource.security.empty()) return;
+    JsonObject all;
+    bool optional = true;
+    for (const Security& one : resource.security) {
+      const std::string name = component_name(one.policy);
+      all.add(name, "[]");
+      optional &= one.optional;
+      if (scheme_names_.insert(name).second) {
+        schemes_.add(name, R"({"type":"http","scheme":"bearer","bearerFormat":"JWT"})");
+      }
+    }
+    JsonArray either;
+    if (optional) either.add("{}");
+    into.add("security", either.add(all.text()).text());
+  }
+
+  // Where a value's type comes from: the configuration, the table's column, or PostgreSQL.
+  static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
+    if (source.checked) return schema_of(source.type);
+    if (table != nullptr) {
+      if (const auto* column = table->find(source.name)) return schema_of_type_name(column->type);
+    }
+    return schema_of_oid(oid);
+  }
+
+  JsonArray path_parameters(const Resource& resource) {
+    JsonArray all;
+    for (const auto& segment : resource.pattern->segments) {
+      if (segment.kind == http::Pattern::Kind::literal) continue;
+      JsonObject parameter;
+      parameter.add_text("name", segment.text).add_text("in", "path").add("required", "true");
+      const auto declared =
+          std::ranges::find(resource.options->params, segment.text, [](const auto& one) { return one.name.value; });
+      Schema schema = schema_of(sql::ParameterType::text);
+      if (segment.kind == http::Pattern::Kind::integer) {
+        schema = schema_of(sql::ParameterType::integer);
+      } else if (declared != resource.options->params.end() && declared->value.type) {
+        schema = schema_of(declared->value.type->value);
+      }
+      if (segment.kind == http::Pattern::Kind::rest) {
+        parameter.add_text("description", "All that follows, slashes included.");
+      } else if (schema.type == "string") {
+        schema.members += ",\"minLength\":1";
+      }
+      all.add(parameter.add("schema", schema.json(Null::never)).text());
+    }
+    return all;
+  }
+
+  // Query, header and cookie parameters. Those that come from elsewhere are passed over.
+  class Parameters {
+   public:
+    void add(const Source& source, const Schema& schema) {
+      std::string_view in;
+      switch (source.from) {
+        case From::query:
+          in = "query";
+          break;
+        case From::header:
+          in = "header";
+          break;
+        case From::cookie:
+          in = "cookie";
+          break;
+        default:
+          return;
+      }
+      // RFC 3.1: a parameter of these names is ignored; what they say is described elsewhere.
+      if (in == "header" && (http::same_name(source.key, "accept") || http::same_name(source.key, "content-type") ||
+                             http::same_name(source.key, "authorization"))) {
+        return;
+      }
+      if (!seen_.emplace(in, source.key).second) return;
+      JsonObject parameter;
+      parameter.add_text("name", source.key).add_text("in", in);
+      if (source.required) parameter.add("required", "true");
+      std::string json = schema.json(Null::never);
+      if (source.default_text) {
+        const std::string value = default_json(schema, *source.default_text);
+        if (!value.empty()) {
+          json.pop_back();
+          json += (json.size() > 1 ? ",\"default\":" : "\"default\":") + value + "}";
+        }
+      }
+      list_.add(parameter.add("schema", json == "{}" ? R"({"type":"string"})" : json).text());
+    }
+    void add_raw(std::string_view json) { list_.add(json); }
+    [[nodiscard]] const JsonArray& list() const { return list_; }
+
+   private:
+    std::set<std::pair<std::string, std::string>> seen_;
+    JsonArray list_;
+  };
+
+  // Adds `own`, and what every operation may answer.
+  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own) {
+    own.insert({400, 403, 414, 431, 500, 503, 504});
+    if (!resource.pattern->names().empty()) own.insert(404);
+    if (!resource.security.empty()) own.insert(401);
+    for (const int status : own) {
+      statuses_.insert(status);
+      responses.add(std::to_string(status), reference("responses", std::to_string(status)));
+    }
+  }
+
+  std::string row_schema(std::span<const sql::Column> columns) {
+    JsonObject properties;
+    JsonArray names;
+    std::set<std::string_view> seen;
+    for (const sql::Column& column : columns) {
+      if (!seen.insert(column.name).second) continue;
+      properties.add(column.name, schema_of(column).json(Null::possible));
+      names.add_text(column.name);
+    }
+    JsonObject schema;
+    schema.add_text("type", "object").add("properties", properties.text()).add("required", names.text());
+    // Statements of several methods mostly return the same.
+    auto& name = rows_[schema.text()];
+    if (name.empty()) {
+      name = schema_name("Row");
+      schemas_.add(name, schema.text());
+    }
+    return reference("schemas", name);
+  }
+
+  enum class Shown : std::uint8_t { object, rows, either };
+
+  // The content of an answer with rows, in every format.
+  static std::string row_content(const std::string& row, Shown shown) {
+    const std::string rows = R"({"type":"array","items":)" + row + "}";
+    JsonObject content;
+    const std::string json = shown == Shown::object ? row
+                             : shown == Shown::rows ? rows
+                                                    : R"({"anyOf":[)" + row + "," + rows + "]}";
+    content.add("application/json", JsonObject().add("schema", json).text());
+    for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
+    return content.text();
+  }
+
+  static std::string answer(std::string_view meaning, const std::string& content, const std::string& headers = {}) {
+    JsonObject response;
+    response.add_text("description", meaning);
+    if (!headers.empty()) response.add("headers", headers);
+    if (!content.empty()) response.add("content", content);
+    return response.text();
+  }
+
+  static constexpr std::string_view row_count =
+      R"({"description":"How many rows there are, where it is known at the beginning; else it is a trailer.",)"
+      R"("schema":{"type":"integer","minimum":0}})";
+
+  JsonObject reading(const Resource& resource) {
+    const EndpointPlan& plan = *resource.get;
+    Parameters parameters;
+    for (std::size_t i = 0; i < plan.sources.size(); ++i) {
+      parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
+    }
+    JsonObject responses;
+    const std::string row = row_schema(plan.statement.columns);
+    if (plan.object) {
+      responses.add("200", answer("The one row.", row_content(row, Shown::object)));
+    } else {
+      responses.add(
+          "200", answer("The rows.", row_content(row, Shown::rows), JsonObject().add("Row-Count", row_count).text()));
+    }
+    std::set<int> own = {406};
+    if (plan.object) own.insert(404);
+    add_problems(responses, resource, std::move(own));
+    JsonObject operation;
+    if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
+    return operation.add("responses", responses.text());
+  }
+
+  static std::uint32_t oid_of(const sql::Statement& statement, std::size_t index) {
+    // Without a word of PostgreSQL's anything may be sent.
+    return index < statement.described_types.size() ? statement.described_types[index] : 0;
+  }
+
+  static const sql::Table* table_of(const Resource& resource, Method method) {
+    const auto found = std::ranges::find(resource.tables, method, &std::pair<Method, sql::Table>::first);
+    return found == resource.tables.end() ? nullptr : &found->second;
+  }
+
+  // In every format that is taken: one object, or several.
+  std::string request_body(const std::string& object, const std::string& form) {
+    const auto named = [&](std::string_view what, const std::string& schema) {
+      const std::string name = schema_name(what);
+      schemas_.add(name, schema);
+      return reference("schemas", name);
+    };
+    const std::string one = named("Body", object);
+    const std::string schema = R"({"anyOf":[)" + one + R"(,{"type":"array","items":)" + one + "}]}";
+    JsonObject content;
+    content.add("application/json", JsonObject().add("schema", schema).text());
+    for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
+    content.add("application/x-www-form-urlencoded",
+                JsonObject().add("schema", form == object ? one : named("Form", form)).text());
+    return JsonObject().add("required", "true").add("content", content.text()).text();
+  }
+
+  JsonObject writing(const Resource& resource, const WritePlan& plan) {
+    const sql::Table* const table = table_of(resource, plan.method);
+    Parameters parameters;
+    Fields fields;
+    bool whole_body = false;
+    const auto take = [&](const WritePlan::Step& step) {
+      for (std::size_t i = 0; i < step.sources.size(); ++i) {
+        const Source& source = step.sources[i];
+        if (source.asks_presence) continue;
+        const Schema schema = schema_of_value(source, table, oid_of(step.statement, i));
+        parameters.add(source, schema);
+        if (source.from != From::body) continue;
+        const auto* column = table != nullptr ? table->find(source.name) : nullptr;
+        const bool never_null = source.required || (column != nullptr && column->not_null);
+        if (source.key.empty()) {
+          whole_body = true;
+        } else {
+          fields.add(source.key, schema, never_null ? Null::never : Null::possible, source.required);
+        }
+      }
+    };
+    for (const WritePlan::Step& step : plan.before) take(step);
+    if (plan.update_first) take(*plan.update_first);
+    take(plan.main);
+
+    JsonObject operation;
+    if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
+    const bool has_body = !plan.shape.names.empty();
+    if (has_body) {
+      const std::string object = R"({"type":"object"})";
+      operation.add("requestBody", whole_body
+                                       ? request_body(object, object)
+                                       : request_body(fields.schema(Null::possible), fields.schema(Null::never)));
+    }
+
+    JsonObject responses;
+    const bool has_columns = !plan.main.statement.columns.empty();
+    const bool misses = plan.object && !plan.inserts;
+    const std::string created_headers =
+        plan.location ? R"({"Location":{"description":"Where it is, of a single row.","schema":{"type":"string"}}})"
+                      : "";
+    if (!has_columns) {
+      if (plan.inserts) responses.add("201", answer("It has been created.", "", created_headers));
+      responses.add("204", answer("It is done.", ""));
+    } else {
+      const std::string row = row_schema(plan.main.statement.columns);
+      const Shown shown = plan.object ? Shown::object : plan.inserts ? Shown::either : Shown::rows;
+      const std::string content = row_content(row, shown);
+      if (plan.inserts) {
+        responses.add("200",
+                      answer(plan.update_first ? "It has been replaced." : "There was nothing to create.", content));
+        responses.add("201", answer("It has been created.", content, created_headers));
+        if (plan.object) responses.add("204", answer("There was nothing to create.", ""));
+      } else {
+        responses.add("200", answer("It is done.", content));
+      }
+    }
+    std::set<int> own = {406, 409, 422};
+    if (has_body) own.insert({408, 413, 415});
+    if (misses) own.insert(404);
+    add_problems(responses, resource, own);
+    return operation.add("responses", responses.text());
+  }
+
+  JsonObject set_writing(const Resource& resource, const SetWritePlan& plan) {
+    const sql::Table* const table = table_of(resource, plan.method);
+    Parameters parameters;
+    for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0));
+    parameters.add_raw(R"({"name":"dry-run","in":"query","description":"Says what would change, and changes nothing.",)"
+                       R"("schema":{"type":"boolean","default":false}})");
+    Fields fields;
+    for (std::size_t i = 0; i < plan.staged.size(); ++i) {
+      const Source& source = plan.staged[i];
+      const bool never_null = source.required || plan.set.not_null[i];
+      const bool needed = never_null && !plan.set.optional[i] && !source.default_text;
+      fields.add(source.key, schema_of_value(source, table, 0), never_null ? Null::never : Null::possible, needed);
+    }
+    JsonObject responses;
+    responses.add("200",
+                  answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
+    add_problems(responses, resource, {408, 409, 413, 415, 422});
+    JsonObject operation;
+    return operation.add("parameters", parameters.list().text())
+        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never)))
+        .add("responses", responses.text());
+  }
+
+  static std::string set_answer() {
+    JsonObject properties;
+    JsonArray names;
+    for (const std::string_view name : {"inserted", "updated", "deleted", "unchanged"}) {
+      properties.add(name, R"({"type":"integer","minimum":0})");
+      names.add_text(name);
+    }
+    JsonObject schema;
+    schema.add_text("type", "object").add("properties", properties.text()).add("required", names.text());
+    return JsonObject().add("schema", schema.text()).text();
+  }
+
+  static std::string problem(int status) {
+    JsonObject response;
+    response.add_text("description", meaning_of(status));
+    if (status == 401) {
+      response.add("headers", R"({"WWW-Authenticate":{"schema":{"type":"string"}}})");
+    } else if (status == 503) {
+      response.add("headers", R"({"Retry-After":{"schema":{"type":"integer"}}})");
+    }
+    return response.add("content", R"({"application/problem+json":{"schema":{"$ref":"#/components/schemas/Problem"}}})")
+        .text();
+  }
+
+  // RFC 9457.
+  static std::string problem_schema() {
+    return R"({"type":"object","properties":{"type":{"type":"string"},"title":{"type":"string"},)"
+           R"("status":{"type":"integer"},"detail":{"type":"string"},"errors":{"type":"array","items":{"type":"object",)"
+           R"("properties":{"line":{"type":"integer"},"row":{"type":"integer"},"pointer":{"type":"string"},)"
+           R"("detail":{"type":"string"}},"required":["line","row","pointer","detail"]}}},)"
+           R"("required":["type","title","status"]})";
+  }
+
+  const Options& options_;
+  JsonObject paths_;
+  JsonObject schemas_;
+  JsonObject schemes_;
+  JsonArray tag_list_;
+  std::set<std::string> tags_;
+  std::set<std::string> ids_;
+  std::set<std::string> schema_names_ = {"Problem"};
+  std::set<std::string> scheme_names_;
+  std::set<int> statuses_;
+  std::map<std::string, std::string> shapes_;  // of paths, to those that have them
+  std::map<std::string, std::string> rows_;    // schemas of rows, to their names
+  std::vector<std::string> warnings_;
+  std::string names_;  // of the operation that is being described
+};
+
+}  // namespace
+
+Document make_document(const Options& options, std::span<const Resource> resources) {
+  Maker maker(options);
+  for (const Resource& resource : resources) maker.add(resource);
+  return maker.make();
+}
+
+}  // namespace sluice::api::openapi

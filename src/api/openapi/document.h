@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/endpoint.h"
+#include "api/openapi/options.h"
+#include "api/options.h"
+#include "api/set_endpoint.h"
+#include "api/write_endpoint.h"
+#include "http/router.h"
+#include "sql/set/table.h"
+
+// The endpoints of a configuration as an OpenAPI 3.1 document, from what their databases have said of the statements.
+namespace sluice::api::openapi {
+
+// What a request must bring: a bearer token that a policy of this name verifies.
+struct Security {
+  std::string policy;
+  bool optional = false;
+};
+
+// An endpoint as it is served. Everything is somebody else's and outlives the making of the document.
+struct Resource {
+  const EndpointOptions* options = nullptr;
+  const http::Pattern* pattern = nullptr;
+  const EndpointPlan* get = nullptr;  // null: it has none
+  std::span<const std::shared_ptr<const WritePlan>> writes;
+  std::span<const std::shared_ptr<const SetWritePlan>> sets;
+  std::span<const std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
+  std::vector<Security> security;
+};
+
+struct Document {
+  std::string text;                   // JSON
+  std::vector<std::string> warnings;  // what OpenAPI cannot say, and the document leaves out
+};
+
+[[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources);
+
+}  // namespace sluice::api::openapi

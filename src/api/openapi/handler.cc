@@ -1,0 +1,57 @@
+#include "api/openapi/handler.h"
+
+#include <cstdint>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace sluice::api::openapi {
+namespace {
+
+// FNV-1a: the same on every core and after every restart.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001B3U;
+  }
+  return hash;
+}
+
+// RFC 9110, 13.1.2: compared weakly. The tag holds no comma.
+bool knows(const http::Request& request, std::string_view tag) {
+  for (const http::Field& field : request.fields) {
+    if (!http::same_name(field.name, "if-none-match")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const auto comma = rest.find(',');
+      std::string_view one = rest.substr(0, comma);
+      rest = comma == rest.npos ? std::string_view{} : rest.substr(comma + 1);
+      while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
+      while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+      if (one == "*") return true;
+      if (one.starts_with("W/")) one.remove_prefix(2);
+      if (one == tag) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Published::Published(std::string document)
+    : text(std::move(document)), tag(fmt::format("\"{:016x}\"", hash_of(text))) {}
+
+core::Async<http::Response> DocumentHandler::handle(http::Request& request) {
+  http::Response response;
+  response.fields.add_trusted("ETag", published_->tag);
+  response.fields.add_trusted("Cache-Control", "no-cache");
+  if (knows(request, published_->tag)) {
+    response.status = 304;
+    return response;
+  }
+  response.fields.add_trusted("Content-Type", "application/json");
+  response.body = http::SharedBytes{published_, published_->text};
+  return response;
+}
+
+}  // namespace sluice::api::openapi

@@ -1,0 +1,206 @@
+#include "api/openapi/schema.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "api/openapi/json_object.h"
+#include "sql/parameters.h"
+
+namespace sluice::api::openapi {
+namespace {
+
+using sql::Form;
+
+enum class Use : std::uint8_t { answer, request };
+
+Schema whole(std::string_view format, std::string_view least, std::string_view most) {
+  std::string members = ",\"format\":" + json_string(format);
+  members += ",\"minimum\":" + std::string(least) + ",\"maximum\":" + std::string(most);
+  return {.type = "integer", .members = std::move(members), .or_else = {}};
+}
+Schema int2() { return whole("int16", "-32768", "32767"); }
+Schema int4() { return whole("int32", "-2147483648", "2147483647"); }
+Schema int8() { return whole("int64", "-9223372036854775808", "9223372036854775807"); }
+Schema string(std::string_view format = {}) {
+  return {.type = "string",
+          .members = format.empty() ? std::string{} : ",\"format\":" + json_string(format),
+          .or_else = {}};
+}
+Schema anything() { return {}; }
+// JSON has no NaN: the encoder writes a string.
+Schema number(Use use) {
+  if (use == Use::request) return {.type = "number", .members = {}, .or_else = {}};
+  return {.type = "number", .members = R"(,"pattern":"^(NaN|-?Infinity)$")", .or_else = "string"};
+}
+
+// What a type's OID says beyond its form; PostgreSQL's pg_type.dat.
+struct Known {
+  std::uint32_t oid;
+  Schema (*schema)();
+};
+constexpr std::array known{
+    Known{16, [] { return Schema{.type = "boolean", .members = {}, .or_else = {}}; }},
+    Known{20, int8},
+    Known{21, int2},
+    Known{23, int4},
+    Known{114, anything},
+    Known{3802, anything},
+    Known{1082, [] { return string("date"); }},
+    Known{1184, [] { return string("date-time"); }},
+    Known{2950, [] { return string("uuid"); }},
+};
+
+Schema of_type(const sql::Type& type, std::uint32_t oid) {
+  const auto found = std::ranges::find(known, oid, &Known::oid);
+  if (found != known.end()) return found->schema();
+  switch (type.form) {
+    case Form::number:
+      return number(Use::answer);
+    case Form::boolean:
+      return {.type = "boolean", .members = {}, .or_else = {}};
+    case Form::timestamp_tz:
+      return string("date-time");
+    case Form::json:
+    case Form::dynamic:
+      return anything();
+    case Form::array: {
+      // PostgreSQL's arrays have as many dimensions as whoever wrote them liked.
+      const Schema item = of_type(*type.element, 0);
+      const std::string items =
+          item.type.empty() ? "{}" : R"({"anyOf":[)" + item.json(Schema::Null::possible) + R"(,{"type":"array"}]})";
+      return {.type = "array", .members = ",\"items\":" + items, .or_else = {}};
+    }
+    case Form::composite: {
+      JsonObject attributes;
+      for (const auto& attribute : type.attributes) {
+        attributes.add(attribute.name, of_type(*attribute.type, 0).json(Schema::Null::possible));
+      }
+      return {.type = "object", .members = ",\"properties\":" + attributes.text(), .or_else = {}};
+    }
+    case Form::text:
+    case Form::timestamp:
+    case Form::bytes:
+      break;
+  }
+  return string();
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return result;
+}
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> all) {
+  return std::ranges::find(all, text) != all.end();
+}
+
+// A JSON number is not all that sql::fits() takes: "+1", "007", ".5".
+bool is_json_number(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || (digits > 1 && text[0] == '0')) return false;
+  text.remove_prefix(digits);
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    const auto decimals = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (decimals == 0) return false;
+    text.remove_prefix(decimals);
+  }
+  if (text.starts_with('e') || text.starts_with('E')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+    if (text.empty()) return false;
+    text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
+  }
+  return text.empty();
+}
+
+}  // namespace
+
+std::string Schema::json(Null null) const {
+  if (type.empty()) return "{}";
+  std::vector<std::string_view> types = {type};
+  if (!or_else.empty()) types.push_back(or_else);
+  if (null == Null::possible) types.emplace_back("null");
+  if (types.size() == 1) return "{\"type\":" + json_string(type) + members + "}";
+  JsonArray list;
+  for (const std::string_view one : types) list.add_text(one);
+  return "{\"type\":" + list.text() + members + "}";
+}
+
+Schema schema_of(const sql::Column& column) {
+  if (column.type->form != Form::dynamic) return of_type(*column.type, column.type_id);
+  // A value of SQLite has a type of its own, but columns mostly hold what they were declared for.
+  if (column.declared_type.empty()) return anything();
+  return schema_of_type_name(column.declared_type);
+}
+
+Schema schema_of(sql::ParameterType type) {
+  switch (type) {
+    case sql::ParameterType::integer:
+      return int8();
+    case sql::ParameterType::real:
+      return number(Use::request);
+    case sql::ParameterType::boolean:
+      return {.type = "boolean", .members = {}, .or_else = {}};
+    case sql::ParameterType::text:
+      break;
+  }
+  return string();
+}
+
+Schema schema_of_oid(std::uint32_t oid) {
+  const auto found = std::ranges::find(known, oid, &Known::oid);
+  if (found != known.end()) return found->schema();
+  switch (oid) {
+    case 700:   // float4
+    case 701:   // float8
+    case 1700:  // numeric
+      return number(Use::request);
+    case 18:    // "char"
+    case 19:    // name
+    case 25:    // text
+    case 1042:  // bpchar
+    case 1043:  // varchar
+      return string();
+    default:  // of a domain only the server knows what it is made of
+      return anything();
+  }
+}
+
+Schema schema_of_type_name(std::string_view name) {
+  std::string type = lower(name);
+  if (type.ends_with("[]")) return anything();
+  if (const auto open = type.find('('); open != type.npos) {  // "timestamp(3) with time zone"
+    const auto close = type.find(')', open);
+    type.erase(open, close == type.npos ? type.npos : close + 1 - open);
+  }
+  while (type.ends_with(' ')) type.pop_back();
+  if (is_one_of(type, {"smallint", "int2"})) return int2();
+  if (is_one_of(type, {"integer", "int", "int4"})) return type == "integer" || type == "int" ? int8() : int4();
+  if (is_one_of(type, {"bigint", "int8"})) return int8();
+  if (is_one_of(type, {"boolean", "bool"})) return {.type = "boolean", .members = {}, .or_else = {}};
+  if (is_one_of(type, {"numeric", "decimal", "real", "double", "double precision", "float", "float4", "float8"})) {
+    return number(Use::request);
+  }
+  if (is_one_of(type, {"text", "varchar", "character varying", "character", "char", "clob", "name"})) return string();
+  if (type == "uuid") return string("uuid");
+  if (type == "date") return string("date");
+  if (is_one_of(type, {"timestamp with time zone", "timestamptz"})) return string("date-time");
+  return anything();
+}
+
+std::string default_json(const Schema& schema, std::string_view text) {
+  if (schema.type == "integer" || schema.type == "number") return is_json_number(text) ? std::string(text) : "";
+  if (schema.type == "boolean") {
+    if (!sql::fits(sql::ParameterType::boolean, text)) return "";
+    return text.starts_with('t') || text == "1" ? "true" : "false";
+  }
+  return json_string(text);
+}
+
+}  // namespace sluice::api::openapi

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sql/database.h"
+
+// JSON Schemas (2020-12, as OpenAPI 3.1 takes them) of what databases hold.
+namespace sluice::api::openapi {
+
+// What is known of a value. Of one that may be anything, `type` is empty.
+struct Schema {
+  std::string type;     // "integer"
+  std::string members;  // further ones of its object, each behind a comma: `,"format":"uuid"`
+  std::string or_else;  // another type that values may have: "string" where a number may be NaN
+
+  enum class Null : std::uint8_t { never, possible };
+  [[nodiscard]] std::string json(Null null) const;
+};
+
+// A value of an answer.
+[[nodiscard]] Schema schema_of(const sql::Column& column);
+// A value that the configuration says the type of.
+[[nodiscard]] Schema schema_of(sql::ParameterType type);
+// A value that a request gives for what PostgreSQL says the OID of.
+[[nodiscard]] Schema schema_of_oid(std::uint32_t oid);
+// Likewise, for a column's type as the database writes it: "character varying(20)", "INTEGER".
+[[nodiscard]] Schema schema_of_type_name(std::string_view name);
+
+// A default of the configuration as a value of the schema; nothing: it is none.
+[[nodiscard]] std::string default_json(const Schema& schema, std::string_view text);
+
+}  // namespace sluice::api::openapi

@@ -1,0 +1,85 @@
+#include "api/openapi/schema.h"
+
+#include <gtest/gtest.h>
+
+#include "sql/postgres/types.h"
+
+namespace sluice::api::openapi {
+namespace {
+
+using Null = Schema::Null;
+
+std::string of_postgres(std::uint32_t oid) {
+  sql::Column column;
+  column.type_id = oid;
+  column.type = sql::postgres::builtin_type(oid);
+  return schema_of(column).json(Null::never);
+}
+
+std::string of_sqlite(std::string declared) {
+  sql::Column column;
+  column.type = std::make_shared<sql::Type>(sql::Type{.form = sql::Form::dynamic, .element = {}, .attributes = {}});
+  column.declared_type = std::move(declared);
+  return schema_of(column).json(Null::possible);
+}
+
+TEST(Schema, OfPostgresColumns) {
+  EXPECT_EQ(of_postgres(16), R"({"type":"boolean"})");
+  EXPECT_EQ(of_postgres(23), R"({"type":"integer","format":"int32","minimum":-2147483648,"maximum":2147483647})");
+  EXPECT_EQ(of_postgres(25), R"({"type":"string"})");
+  EXPECT_EQ(of_postgres(2950), R"({"type":"string","format":"uuid"})");
+  EXPECT_EQ(of_postgres(1082), R"({"type":"string","format":"date"})");
+  EXPECT_EQ(of_postgres(1184), R"({"type":"string","format":"date-time"})");
+  EXPECT_EQ(of_postgres(1114), R"({"type":"string"})") << "RFC 3339 wants a zone";
+  EXPECT_EQ(of_postgres(3802), "{}");
+  EXPECT_EQ(of_postgres(701), R"({"type":["number","string"],"pattern":"^(NaN|-?Infinity)$"})");
+  EXPECT_EQ(of_postgres(1009), R"({"type":"array","items":{"anyOf":[{"type":["string","null"]},{"type":"array"}]}})");
+}
+
+TEST(Schema, OfACompositeType) {
+  sql::Column column;
+  auto type = std::make_shared<sql::Type>(sql::Type{.form = sql::Form::composite, .element = {}, .attributes = {}});
+  type->attributes.push_back({"a\"b", sql::postgres::builtin_type(25)});
+  column.type = type;
+  EXPECT_EQ(schema_of(column).json(Null::possible),
+            R"({"type":["object","null"],"properties":{"a\"b":{"type":["string","null"]}}})");
+}
+
+TEST(Schema, OfWhatSqliteDeclares) {
+  EXPECT_EQ(of_sqlite(""), "{}");
+  EXPECT_EQ(of_sqlite("VARCHAR(20)"), R"({"type":["string","null"]})");
+  EXPECT_EQ(of_sqlite("Real"), R"({"type":["number","null"]})");
+  EXPECT_EQ(of_sqlite("BOOLEAN"), R"({"type":["boolean","null"]})");
+  EXPECT_EQ(of_sqlite("json"), "{}");
+  EXPECT_TRUE(of_sqlite("INTEGER").starts_with(R"({"type":["integer","null"],"format":"int64")"));
+}
+
+TEST(Schema, OfTypesByTheirNames) {
+  EXPECT_EQ(schema_of_type_name("timestamp(3) with time zone").json(Null::never),
+            R"({"type":"string","format":"date-time"})");
+  EXPECT_EQ(schema_of_type_name("numeric(10,2)").json(Null::never), R"({"type":"number"})");
+  EXPECT_EQ(schema_of_type_name("character varying(20)").json(Null::never), R"({"type":"string"})");
+  EXPECT_EQ(schema_of_type_name("text[]").json(Null::never), "{}");
+  EXPECT_EQ(schema_of_type_name("mood").json(Null::never), "{}");
+  EXPECT_EQ(schema_of_type_name("varchar(").json(Null::never), R"({"type":"string"})");
+}
+
+TEST(Schema, Defaults) {
+  const Schema integer = schema_of(sql::ParameterType::integer);
+  const Schema real = schema_of(sql::ParameterType::real);
+  const Schema boolean = schema_of(sql::ParameterType::boolean);
+  const Schema text = schema_of(sql::ParameterType::text);
+  EXPECT_EQ(default_json(integer, "20"), "20");
+  EXPECT_EQ(default_json(integer, "-1"), "-1");
+  for (const char* no_number : {"", "-", "007", "+1", ".5", "1.", "1e", "1e+", "NaN", "0x1"}) {
+    EXPECT_EQ(default_json(real, no_number), "") << no_number;
+  }
+  EXPECT_EQ(default_json(real, "1.5e-3"), "1.5e-3");
+  EXPECT_EQ(default_json(boolean, "1"), "true");
+  EXPECT_EQ(default_json(boolean, "f"), "false");
+  EXPECT_EQ(default_json(boolean, "maybe"), "");
+  EXPECT_EQ(default_json(text, "a\"b"), R"("a\"b")");
+}
+
+}  // namespace
+}  // namespace sluice::api::openapi

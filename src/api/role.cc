@@ -1,0 +1,104 @@
+#include "api/role.h"
+
+#include <cstdlib>
+
+#include <simdjson.h>
+
+namespace sluice::api {
+namespace {
+
+void append_quoted(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += "\\u00";
+      out += digits[static_cast<unsigned char>(c) >> 4];
+      out += digits[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+// The payload, its members sorted by name.
+std::string json_of(const http::Claims& claims) {
+  std::string json = "{";
+  for (const http::Claim& claim : claims.all()) {
+    if (claim.depth != 1) continue;
+    if (json.size() != 1) json += ',';
+    append_quoted(json, claim.path);
+    json += ':';
+    if (claim.kind == http::Claim::Kind::string) {
+      append_quoted(json, claim.text);
+    } else {
+      json += claim.text;
+    }
+  }
+  return json += '}';
+}
+
+}  // namespace
+
+std::string check_role(std::string_view source) {
+  const auto parsed = parse_source(source);
+  if (!parsed) return parsed.error();
+  switch (parsed->from) {
+    case From::claim:
+    case From::header:
+    case From::environment:
+      return {};
+    default:
+      return "must begin with claim, header or env: clients choose the others as they like";
+  }
+}
+
+std::shared_ptr<const RolePlan> role_plan(const sql::DatabaseOptions& options) {
+  if (!options.role && options.anonymous_role.value.empty()) return nullptr;
+  auto plan = std::make_shared<RolePlan>();
+  plan->anonymous = options.anonymous_role.value;
+  if (options.role) {
+    auto named = *parse_source(options.role->value);
+    Source& source = plan->source.emplace();
+    source.name = "role";
+    source.from = named.from;
+    source.key = std::move(named.key);
+    if (source.from == From::environment) {
+      if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
+    }
+  }
+  return plan;
+}
+
+std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
+                                                                     const http::Request& request) {
+  std::string role = plan.anonymous;
+  if (plan.source) {
+    Binder binder;
+    std::vector<sql::Argument> found;
+    if (auto bound = binder.bind({&*plan.source, 1}, request, {}, found); !bound) {
+      return std::unexpected(refuse_value(bound.error()));
+    }
+    if (found[0].text) role = *found[0].text;
+  }
+  // PostgreSQL takes "none" for the login itself.
+  if (role.empty() || role == "none" || !simdjson::validate_utf8(role)) {
+    return std::unexpected(http::problem(403, "This is not permitted."));
+  }
+  if (!simdjson::validate_utf8(request.path)) {
+    return std::unexpected(http::problem(400, "The path is not UTF-8."));
+  }
+  std::vector<sql::Setting> settings;
+  settings.reserve(4);
+  settings.push_back({"role", std::move(role)});
+  settings.push_back({"request.jwt.claims", request.claims ? json_of(*request.claims) : std::string{}});
+  settings.push_back({"request.method", std::string(request.method_text)});
+  settings.push_back({"request.path", std::string(request.path)});
+  return settings;
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,73 @@
+#include "api/role.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::api {
+namespace {
+
+std::shared_ptr<const RolePlan> plan_of(const char* role, const char* anonymous = "") {
+  sql::DatabaseOptions options;
+  if (role != nullptr) options.role = Located<std::string>(role);
+  options.anonymous_role = anonymous;
+  return role_plan(options);
+}
+
+http::Request request_of(std::string_view claims = {}) {
+  http::Request request;
+  request.method_text = "GET";
+  request.path = "/a b";
+  if (!claims.empty()) request.claims = http::Claims::parse(claims);
+  return request;
+}
+
+std::string role_of(const char* role, const char* anonymous, std::string_view claims) {
+  const auto settings = settings_of(*plan_of(role, anonymous), request_of(claims));
+  if (!settings) return std::to_string(settings.error().status);
+  EXPECT_EQ((*settings)[0].name, "role");
+  return (*settings)[0].value;
+}
+
+TEST(Role, IsOfTheClaimOrAnonymous) {
+  EXPECT_EQ(plan_of(nullptr), nullptr);
+  EXPECT_EQ(role_of("claim.role", "", R"({"role":"member"})"), "member");
+  EXPECT_EQ(role_of("claim.app.role", "guest", R"({"app":{"role":"member"}})"), "member");
+  EXPECT_EQ(role_of("claim.role", "guest", "{}"), "guest");
+  EXPECT_EQ(role_of("claim.role", "guest", ""), "guest");
+  EXPECT_EQ(role_of("claim.role", "guest", R"({"role":null})"), "guest");
+  EXPECT_EQ(role_of(nullptr, "guest", R"({"role":"member"})"), "guest");
+  EXPECT_EQ(role_of("env.NO_SUCH_VARIABLE", "guest", ""), "guest");
+}
+
+TEST(Role, IsNeverTheLogins) {
+  EXPECT_EQ(role_of("claim.role", "", "{}"), "403");
+  EXPECT_EQ(role_of("claim.role", "", ""), "403");
+  EXPECT_EQ(role_of("claim.role", "guest", R"({"role":"none"})"), "403");
+  EXPECT_EQ(role_of("claim.role", "guest", R"({"role":""})"), "403");
+  EXPECT_EQ(role_of("claim.role", "guest", "{\"role\":\"a\\u0000\"}"), "403");
+}
+
+TEST(Role, ComesWithWhatStatementsMayAsk) {
+  const std::string payload = R"({"a":{"b":[1.50,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
+  const auto settings = settings_of(*plan_of(nullptr, "guest"), request_of(payload));
+  ASSERT_TRUE(settings);
+  ASSERT_EQ(settings->size(), 4u);
+  EXPECT_EQ((*settings)[1].name, "request.jwt.claims");
+  EXPECT_EQ((*settings)[1].value, payload);
+  EXPECT_EQ((*settings)[2].value, "GET");
+  EXPECT_EQ((*settings)[3].value, "/a b");
+  http::Request odd = request_of();
+  odd.path = "/\xff";
+  const auto refused = settings_of(*plan_of(nullptr, "guest"), odd);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, 400);
+}
+
+TEST(Role, SourcesThatClientsChooseAreRefused) {
+  for (const char* good : {"claim.role", "header.x-role", "env.ROLE"}) EXPECT_EQ(check_role(good), "");
+  for (const char* bad : {"query.role", "path.role", "cookie.role", "body.role", "body", "claim", "role", ""}) {
+    EXPECT_NE(check_role(bad), "") << bad;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::api

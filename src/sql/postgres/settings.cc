@@ -1,0 +1,34 @@
+#include "sql/postgres/settings.h"
+
+#include "sql/postgres/messages.h"
+
+namespace sluice::sql::postgres {
+
+Settings::Settings(std::span<const Setting> settings) : count_(static_cast<std::uint16_t>(settings.size())) {
+  std::size_t size = 0;
+  for (const Setting& setting : settings) size += 8 + setting.name.size() + setting.value.size();
+  parameters_.resize(size);
+  char* at = parameters_.data();
+  for (const Setting& setting : settings) {
+    at = put_parameter(at, setting.name);
+    at = put_parameter(at, setting.value);
+  }
+}
+
+void Settings::write_to(Buffer& out) const {
+  if (empty()) return;
+  std::string sql = "SELECT";
+  for (unsigned i = 0; i < count_; ++i) {
+    sql += i == 0 ? " " : ", ";
+    sql += "set_config($" + std::to_string(2 * i + 1) + ", $" + std::to_string(2 * i + 2) + ", true)";
+  }
+  write_command(out, sql, static_cast<std::uint16_t>(2 * count_), parameters_);
+}
+
+void write_command(Buffer& out, std::string_view sql, std::uint16_t count, std::string_view parameters) {
+  write_parse(out, {}, sql, {});
+  write_bind(out, {}, count, parameters);
+  write_execute(out, 0);
+}
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "sql/transaction.h"
+
+namespace sluice::sql::postgres {
+
+// Settings for one transaction, kept as what set_config() is bound to: no value is ever part of a statement.
+class Settings {
+ public:
+  Settings() = default;
+  explicit Settings(std::span<const Setting> settings);
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  // The commands that write_to() sends.
+  [[nodiscard]] std::uint16_t commands() const { return empty() ? 0 : 1; }
+  void write_to(Buffer& out) const;
+
+ private:
+  std::uint16_t count_ = 0;
+  std::string parameters_;  // as Bind has them
+};
+
+// Parse, Bind and Execute of a statement of our own: one command.
+void write_command(Buffer& out, std::string_view sql, std::uint16_t count = 0, std::string_view parameters = {});
+
+}  // namespace sluice::sql::postgres

@@ -1,0 +1,328 @@
+"""/openapi.json: what it says of the endpoints, on both databases; a linter's verdict, and requests made from it."""
+import copy
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from conftest import SLUICE
+
+from tokens import Secret, soon
+
+CONFIG = '''
+[openapi]
+title = "Films"
+version = "2.1"
+description = "Films, and *what* is said of them."
+[database.main]
+url = "{url}"
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[policy.perhaps]
+type = "jwt"
+secret = "{secret}"
+optional = true
+[[endpoint]]
+path = "/films"
+get = "SELECT id, slug, name, score, adult FROM films WHERE coalesce(:q, '') = '' OR name = :q ORDER BY id LIMIT CASE WHEN :limit > cast(0 AS bigint) THEN :limit ELSE 0 END"
+params = {{ q = "text", limit = {{ type = "int", default = 20 }} }}
+[endpoint.post]
+table = "films"
+columns.slug = {{ required = true, trim = true, type = "text" }}
+columns.name = {{ type = "text" }}
+columns.score = {{ type = "real" }}
+columns.adult = {{ type = "bool", default = false }}
+returning = "id, slug, name, score, adult"
+location = "/films/{{id}}"
+[[endpoint]]
+path = "/films/{{id:int}}"
+returns = "object"
+get = "SELECT id, slug, name, score, adult FROM films WHERE id = :id"
+[endpoint.put]
+table = "films"
+columns.id = {{ key = true, from = "path.id", type = "int" }}
+columns.slug = {{ required = true, type = "text" }}
+columns.name = {{ type = "text" }}
+returning = "id, slug, name, score, adult"
+[endpoint.patch]
+table = "films"
+columns.id = {{ key = true, from = "path.id", type = "int" }}
+columns.name = {{ type = "text" }}
+columns.score = {{ type = "real" }}
+returning = "id, slug, name, score, adult"
+[endpoint.delete]
+table = "films"
+columns.id = {{ key = true, from = "path.id", type = "int" }}
+[[endpoint]]
+path = "/films/{{id:int}}/tags"
+get = "SELECT tag, weight FROM tags WHERE film = :id ORDER BY tag"
+[endpoint.put]
+table = "tags"
+existing = "SELECT film, tag FROM tags WHERE film = :id"
+columns.film = {{ key = true, from = "path.id", type = "int" }}
+columns.tag = {{ key = true, type = "text" }}
+columns.weight = {{ type = "real", default = 1 }}
+[endpoint.patch]
+table = "tags"
+set = true
+columns.film = {{ key = true, from = "path.id", type = "int" }}
+columns.tag = {{ key = true, type = "text" }}
+columns.weight = {{ type = "real" }}
+[[endpoint]]
+path = "/ratings/{{slug}}"
+put = "UPDATE films SET score = :score WHERE slug = :slug"
+delete = "UPDATE films SET score = NULL WHERE slug = :slug RETURNING slug, score"
+returns = "object"
+params.score = {{ from = "body.rating.value", type = "real", required = true }}
+[[endpoint]]
+path = "/mine"
+use = ["auth"]
+get = "SELECT slug, score FROM films WHERE name = :me AND score > :least"
+params.me = {{ from = "claim.sub", type = "text", required = true }}
+params.least = {{ from = "header.x-least", type = "real", default = 0.5 }}
+[[endpoint]]
+path = "/maybe"
+use = ["perhaps"]
+get = "SELECT count(*) AS films FROM films WHERE name = :theme"
+params.theme = {{ from = "cookie.theme", type = "text", required = true }}
+{more}
+'''
+KEY = Secret()
+SCHEMA = '''
+CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name text, score {real},
+                    adult {boolean} NOT NULL DEFAULT {false}){strict};
+CREATE TABLE tags (film {bigint} NOT NULL REFERENCES films (id) ON DELETE CASCADE, tag text NOT NULL, weight {real},
+                   PRIMARY KEY (film, tag)){strict};
+INSERT INTO films (slug, name, score) VALUES ('alien', 'Alien', 8.5), ('am-ende', 'Am Ende', NULL);
+INSERT INTO tags VALUES (1, 'space', 1.5)
+'''
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def films(request, sluice, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "openapi.db"
+        with sqlite3.connect(path) as database:
+            # Every column is what it was declared for: SQLite's own flexibility is no schema.
+            database.executescript(SCHEMA.format(serial="integer PRIMARY KEY", real="real", bigint="integer", boolean="integer",
+                                                 false="0", strict=" STRICT"))
+        database.close()
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+        postgres.psql("DROP DATABASE IF EXISTS openapi")
+        postgres.psql("CREATE DATABASE openapi")
+        postgres.psql(SCHEMA.format(serial="bigserial PRIMARY KEY", real="double precision", bigint="bigint", boolean="boolean",
+                                    false="false", strict=""), "openapi")
+        url = postgres.url("openapi")
+    server = sluice(CONFIG.format(url=url, secret=KEY.secret, more=""))
+    server.kind = request.param
+    return server
+
+
+def document_of(server):
+    answer = server.get("/openapi.json")
+    assert (answer.status, answer.get("content-type")) == (200, "application/json")
+    return json.loads(answer.body)
+
+
+
+def operations(document):
+    return {(method, path): operation for path, item in document["paths"].items()
+            for method, operation in item.items() if method != "parameters"}
+
+
+def schema_of(document, schema):
+    return document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+
+
+def json_of(document, holder):
+    return schema_of(document, holder["content"]["application/json"]["schema"])
+
+
+def test_what_it_says(films):
+    document = document_of(films)
+    assert document["openapi"] == "3.1.0"
+    assert document["info"] == {"title": "Films", "version": "2.1", "description": "Films, and *what* is said of them."}
+    assert [tag["name"] for tag in document["tags"]] == ["films", "ratings", "mine", "maybe"]
+    all_of_them = operations(document)
+    assert set(all_of_them) == {
+        ("get", "/films"), ("post", "/films"), ("get", "/films/{id}"), ("put", "/films/{id}"), ("patch", "/films/{id}"),
+        ("delete", "/films/{id}"), ("get", "/films/{id}/tags"), ("put", "/films/{id}/tags"),
+        ("patch", "/films/{id}/tags"), ("put", "/ratings/{slug}"), ("delete", "/ratings/{slug}"), ("get", "/mine"),
+        ("get", "/maybe")}
+    ids = [operation["operationId"] for operation in all_of_them.values()]
+    assert len(set(ids)) == len(ids) and "getFilmsByIdTags" in ids
+    problem = document["components"]["responses"]["422"]["content"]
+    assert list(problem) == ["application/problem+json"]
+
+
+def test_parameters(films):
+    document = document_of(films)
+    calls = operations(document)
+    q, limit = calls["get", "/films"]["parameters"]
+    assert (q["in"], q["schema"]) == ("query", {"type": "string"})
+    assert (limit["schema"]["type"], limit["schema"]["default"], limit.get("required")) == ("integer", 20, None)
+    [by_id] = document["paths"]["/films/{id}"]["parameters"]
+    assert (by_id["in"], by_id["required"], by_id["schema"]["type"]) == ("path", True, "integer")
+    [least] = calls["get", "/mine"]["parameters"]  # the claim is none
+    assert (least["name"], least["in"], least["schema"]) == ("x-least", "header", {"type": "number", "default": 0.5})
+    [theme] = calls["get", "/maybe"]["parameters"]
+    assert (theme["name"], theme["in"], theme["required"]) == ("theme", "cookie", True)
+    assert calls["get", "/mine"]["security"] == [{"auth": []}]
+    assert calls["get", "/maybe"]["security"] == [{}, {"perhaps": []}]
+    assert "security" not in calls["get", "/films"]
+    assert document["components"]["securitySchemes"]["auth"] == {"type": "http", "scheme": "bearer",
+                                                                 "bearerFormat": "JWT"}
+    assert "401" in calls["get", "/mine"]["responses"] and "401" not in calls["get", "/films"]["responses"]
+
+
+def test_rows_and_bodies(films):
+    document = document_of(films)
+    calls = operations(document)
+    rows = json_of(document, calls["get", "/films"]["responses"]["200"])
+    row = schema_of(document, rows["items"])
+    assert row["required"] == ["id", "slug", "name", "score", "adult"]
+    kinds = {name: property["type"] for name, property in row["properties"].items()}
+    adult, score = ("integer", ["number", "null"]) if films.kind == "sqlite" else ("boolean",
+                                                                                 ["number", "string", "null"])
+    assert kinds == {"id": ["integer", "null"], "slug": ["string", "null"], "name": ["string", "null"],
+                     "score": score, "adult": [adult, "null"]}
+    assert set(calls["get", "/films"]["responses"]["200"]["content"]) == {"application/json", "text/csv",
+                                                                         "application/x-ndjson", "application/csj"}
+    body = calls["post", "/films"]["requestBody"]
+    assert body["required"] and "application/x-www-form-urlencoded" in body["content"]
+    one = schema_of(document, json_of(document, body)["anyOf"][0])
+    assert (one["required"], one["additionalProperties"]) == (["slug"], False)
+    assert one["properties"]["slug"] == {"type": "string"} and one["properties"]["adult"] == {"type": "boolean"}
+    assert "id" not in schema_of(document, json_of(document, calls["put", "/films/{id}"]["requestBody"])["anyOf"][0])[
+        "properties"]
+    rating = schema_of(document, json_of(document, calls["put", "/ratings/{slug}"]["requestBody"])["anyOf"][0])
+    assert rating["properties"]["rating"]["required"] == ["value"]
+    assert {status for status in calls["post", "/films"]["responses"] if status < "3"} == {"200", "201"}
+    assert "Location" in calls["post", "/films"]["responses"]["201"]["headers"]
+    assert {status for status in calls["delete", "/films/{id}"]["responses"] if status < "3"} == {"204"}
+    assert {status for status in calls["put", "/films/{id}/tags"]["responses"] if status < "3"} == {"200"}
+    assert "dry-run" in [one["name"] for one in calls["put", "/films/{id}/tags"]["parameters"]]
+
+
+def test_it_is_served_as_a_file_would_be(films):
+    first = films.get("/openapi.json")
+    tag = first.get("etag")
+    for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+        again = films.get("/openapi.json", f"If-None-Match: {known}")
+        assert (again.status, again.get("etag"), again.body) == (304, tag, b""), known
+    assert films.get("/openapi.json", 'If-None-Match: "x"').status == 200
+    head = films.get("/openapi.json", method="HEAD")
+    assert (head.status, head.get("content-length")) == (200, str(len(first.body)))
+    assert films.get("/openapi.json", method="POST").status == 405
+
+
+def test_it_is_compressed_and_behind_a_policy(sluice, small_sqlite):
+    key = Secret()
+    server = sluice(f"""
+[compression]
+codings = ["gzip"]
+[openapi]
+path = "/docs/api.json"
+use = ["auth"]
+[policy.auth]
+type = "jwt"
+secret = "{key.secret}"
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+get = "SELECT n, text FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/numbers/{{text}}"
+get = "SELECT n, text FROM numbers WHERE text = :text"
+""")
+    assert server.get("/openapi.json").status == 404
+    assert server.get("/docs/api.json").status == 401
+    authorized = f"Authorization: Bearer {key.token()}"
+    answer = server.get("/docs/api.json", authorized, "Accept-Encoding: gzip")
+    assert (answer.status, answer.get("content-encoding")) == (200, "gzip")
+    again = server.get("/docs/api.json", authorized, "Accept-Encoding: gzip", f"If-None-Match: {answer.get('etag')}")
+    assert again.status == 304
+    document = json.loads(server.get("/docs/api.json", authorized).body)
+    # OpenAPI takes the two paths for the same.
+    assert list(document["paths"]) == ["/numbers/{n}"]
+    assert "leaves out /numbers/{text}" in server.log
+
+
+def test_paths_that_are_taken(tmp_path, small_sqlite):
+    text = """[database.main]
+url = "sqlite:small.db"
+[[endpoint]]
+path = "/api.json"
+get = "SELECT n FROM numbers"
+[openapi]
+path = "/api.json"
+"""
+    for path, says in (("/api.json", "an endpoint or a websocket has the path /api.json"),
+                       ("/{name}", "no parameters"), ("api", "not a path")):
+        (tmp_path / "sluice.toml").write_text(text.replace('path = "/api.json"\n', f'path = "{path}"\n')
+                                              if path != "/api.json" else text)
+        failed = subprocess.run([SLUICE, "check", "sluice.toml"], cwd=tmp_path, capture_output=True, text=True)
+        assert failed.returncode == 3 and says in failed.stderr and "sluice.toml:7:8" in failed.stderr, failed.stderr
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory):
+    """The folder of `st` (schemathesis) and `openapi-spec-validator`, which Debian does not have."""
+    if given := os.environ.get("OPENAPI_TOOLS"):
+        return given
+    folder = tmp_path_factory.mktemp("openapi-tools")
+    for step in ([sys.executable, "-m", "venv", folder],
+                 [folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "schemathesis>=4,<5",
+                  "openapi-spec-validator"]):
+        made = subprocess.run(list(map(str, step)), capture_output=True, text=True)
+        if made.returncode != 0:
+            pytest.skip(f"no schemathesis: {(made.stdout + made.stderr).strip().splitlines()[-1:]}")
+    return str(folder / "bin")
+
+
+def test_a_linter_finds_nothing(films, tools, tmp_path):
+    (tmp_path / "openapi.json").write_bytes(films.get("/openapi.json").body)
+    linted = subprocess.run([f"{tools}/openapi-spec-validator", "openapi.json"], cwd=tmp_path, capture_output=True,
+                            text=True)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+def run_schemathesis(films, tools, tmp_path, document, *arguments):
+    # TRACE is nobody's: RFC 9110 wants 501 for a method that no resource has, and schemathesis 405.
+    (tmp_path / "schemathesis.toml").write_text(
+        '[phases.coverage]\nunexpected-methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]\n')
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    run = subprocess.run(
+        [f"{tools}/st", "--config-file", "schemathesis.toml", "run", "openapi.json", "--url",
+         f"http://127.0.0.1:{films.port}", "--max-time", "20", "--max-examples", "60", "--generation-deterministic",
+         "--continue-on-failure", "--no-color", "--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all",
+         "-H", f"Authorization: Bearer {KEY.token()}", *arguments],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert run.returncode == 0, run.stdout + run.stderr + films.log
+    assert f"Tested: {len(operations(document))}" in run.stdout, run.stdout
+    assert films.process.poll() is None
+
+
+def test_schemathesis_finds_no_server_error(films, tools, tmp_path):
+    # What the two checks that are left out say: that text in CSV may be wrong, and that "7" is taken for 7.
+    run_schemathesis(films, tools, tmp_path, document_of(films), "--exclude-checks",
+                     "positive_data_acceptance,negative_data_rejection")
+    assert " 500 " not in films.log
+
+
+def test_schemathesis_finds_that_what_it_says_is_taken(films, tools, tmp_path):
+    document = copy.deepcopy(document_of(films))
+    for (_, path), operation in operations(document).items():
+        if "requestBody" in operation:
+            content = operation["requestBody"]["content"]
+            operation["requestBody"]["content"] = {"application/json": content["application/json"]}
+    del document["paths"]["/films/{id}/tags"]  # no schema says that the keys of a set differ
+    run_schemathesis(films, tools, tmp_path, document, "--mode", "positive", "--generation-allow-x00", "false",
+                     "--checks", "positive_data_acceptance,not_a_server_error,response_schema_conformance")
