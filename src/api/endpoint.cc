@@ -97,6 +97,29 @@ class Endpoint::RowsBody final : public http::BodySource {
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
+  if (plan_->guards) {
+    auto verdict = plan_->guards->judge(request, {});
+    if (verdict.refusal) return std::move(*verdict.refusal);
+    if (verdict.wanted) return query_if_allowed(request, *wish);
+  }
+  return query(request, *wish);
+}
+
+core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Wish wish) {
+  std::vector<sql::Setting> settings;
+  if (plan_->role) {
+    auto made = settings_of(*plan_->role, request);
+    if (!made) co_return std::move(made.error());
+    settings = std::move(*made);
+  }
+  const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
+  auto refusal =
+      co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failure_);
+  if (refusal) co_return std::move(*refusal);
+  co_return co_await query(request, wish);
+}
+
+core::Async<http::Response> Endpoint::query(http::Request& request, const Wish& wish) {
   arguments_.clear();
   if (auto bound = binder_.bind(plan_->sources, request, {}, arguments_); !bound) return refuse_value(bound.error());
 
@@ -108,14 +131,14 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
     settings = std::move(*made);
   }
   auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline, .settings = settings});
-  if (!querying.ready()) return wait_for_cursor(*wish, std::move(querying));
+  if (!querying.ready()) return wait_for_cursor(wish, std::move(querying));
   auto cursor = querying.take();
   if (!cursor) return failed(cursor.error());
   auto reading = (*cursor)->next();
-  if (!reading.ready()) return wait_for_rows(*wish, std::move(*cursor), std::move(reading));
+  if (!reading.ready()) return wait_for_rows(wish, std::move(*cursor), std::move(reading));
   auto block = reading.take();
-  if (plan_->object && block && !block->last) return check_object(*wish, std::move(*cursor), *block);
-  return answer(*wish, std::move(*cursor), block);
+  if (plan_->object && block && !block->last) return check_object(wish, std::move(*cursor), *block);
+  return answer(wish, std::move(*cursor), block);
 }
 
 core::Task<http::Response> Endpoint::wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying) {

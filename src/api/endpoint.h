@@ -10,6 +10,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
 #include "base/log.h"
@@ -36,6 +37,7 @@ struct EndpointPlan {
   bool from_client = false;     // a value comes with the request
   Layouts layouts;
   std::shared_ptr<const RolePlan> role;  // null: it runs as the login
+  std::shared_ptr<const Guards> guards;  // null: nothing is required
 };
 
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
@@ -53,6 +55,8 @@ class Endpoint final : public http::Handler {
   class RowsBody;
   using Cursor = std::unique_ptr<sql::Cursor>;
 
+  [[nodiscard]] core::Async<http::Response> query(http::Request& request, const Wish& wish);
+  core::Task<http::Response> query_if_allowed(http::Request& request, Wish wish);
   core::Task<http::Response> wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying);
   core::Task<http::Response> wait_for_rows(Wish wish, Cursor cursor, core::Async<sql::Result<sql::Block>> reading);
   core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);

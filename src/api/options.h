@@ -72,6 +72,25 @@ struct ColumnOptions : ParamOptions {
   }
 };
 
+// [[endpoint.require]]: what must hold before anything is done.
+struct RequireOptions {
+  Located<std::string> that;
+  Located<std::uint32_t> status = {403};
+  std::string detail;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("that", &RequireOptions::that,
+            "An expression: `eq(claim.role, 'admin')`, `ne`, `in(x, 'a', 'b')`, `contains(claim.roles, 'admin')`, "
+            "`present(x)`, `and`, `or`, `not`, `exists(SELECT ... WHERE member = claim.sub)`. Values are sources as in "
+            "`from`, texts, numbers.",
+            {.required = true});
+    v.field("status", &RequireOptions::status, "Of the answer where it does not hold.", {.min = 400, .max = 499});
+    v.field("detail", &RequireOptions::detail, "What that answer says.");
+    v.shorthand("that");
+  }
+};
+
 // [endpoint.post] and its like: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
@@ -84,6 +103,7 @@ struct MethodOptions {
   Located<std::string> location;
   sql::Isolation isolation = sql::Isolation::standard;
   std::uint32_t retries = 3;
+  OneOrMore<RequireOptions> require;
   Position position;
 
   template <class Visitor>
@@ -113,6 +133,7 @@ struct MethodOptions {
     v.field("retries", &MethodOptions::retries,
             "How often the transaction is tried again where another one was in its way (SQLSTATE 40001, 40P01).",
             {.max = 100});
+    v.field("require", &MethodOptions::require, "What must hold for this method, beside what the endpoint requires.");
     v.position(&MethodOptions::position);
     v.shorthand("sql");
   }
@@ -132,6 +153,7 @@ struct EndpointOptions {
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
   std::vector<Located<std::string>> use;
+  OneOrMore<RequireOptions> require;
   Position position;
 
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
@@ -169,6 +191,9 @@ struct EndpointOptions {
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
+    v.field("require", &EndpointOptions::require,
+            "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
+            "[[endpoint.require]].");
     v.position(&EndpointOptions::position);
   }
 };

@@ -47,7 +47,7 @@ TEST(Role, IsNeverTheLogins) {
 }
 
 TEST(Role, ComesWithWhatStatementsMayAsk) {
-  const std::string payload = R"({"a":{"b":[1.50,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
+  const std::string payload = R"({"a":{"b":[1.5,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
   const auto settings = settings_of(*plan_of(nullptr, "guest"), request_of(payload));
   ASSERT_TRUE(settings);
   ASSERT_EQ(settings->size(), 4u);

@@ -163,6 +163,21 @@ class SetEndpoint::Rows {
 
 core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const SetWritePlan& plan = *plan_;
+  sql::TransactionOptions options;
+  options.isolation = plan.isolation;
+  std::vector<sql::Setting> settings;
+  if (plan.role) {
+    auto made = settings_of(*plan.role, request);
+    if (!made) co_return std::move(made.error());
+    settings = std::move(*made);
+    options.settings = settings;
+  }
+  if (plan.guards) {
+    const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
+    auto refusal =
+        co_await plan.guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+    if (refusal) co_return std::move(*refusal);
+  }
   std::string scratch;
   bool dry_run = false;
   if (const auto asked = QueryString(request.query, scratch).find("dry-run")) {
@@ -178,15 +193,6 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const auto format = body_format(request.field("content-type"));
   if (!format) co_return refuse_type();
 
-  sql::TransactionOptions options;
-  options.isolation = plan.isolation;
-  std::vector<sql::Setting> settings;
-  if (plan.role) {
-    auto made = settings_of(*plan.role, request);
-    if (!made) co_return std::move(made.error());
-    settings = std::move(*made);
-    options.settings = settings;
-  }
   const auto staging = database_.stage(plan.set, options);
   Rows rows(plan, *format, request);
   while (!rows.ended()) {

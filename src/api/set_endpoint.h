@@ -8,6 +8,7 @@
 #include "api/body/row_reader.h"
 #include "api/failures.h"
 #include "api/options.h"
+#include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
 #include "core/reactor.h"
@@ -34,6 +35,7 @@ struct SetWritePlan {
   std::vector<Source> staged;   // in the order of SetPlan::staged
   std::vector<Source> shared;   // in the order of SetPlan::parameters
   std::shared_ptr<const RolePlan> role;  // null: it runs as the login
+  std::shared_ptr<const Guards> guards;  // null: nothing is required
 };
 
 // What Database::stage() is prepared from.

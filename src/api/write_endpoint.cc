@@ -141,6 +141,10 @@ core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
 core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish) {
   wish.trailers = false;
   Rows rows;
+  if (plan_->guards) {
+    auto verdict = plan_->guards->judge(request, {});
+    if (verdict.refusal) co_return std::move(*verdict.refusal);
+  }
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, request);
@@ -236,6 +240,14 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
   const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = settings});
+  if (plan.guards) {
+    auto refused = co_await plan.guards->ask(request, *transaction);
+    if (!refused) co_return std::unexpected(std::move(refused.error()));
+    if (*refused) {
+      outcome.refusal = std::move(**refused);
+      co_return outcome;
+    }
+  }
   auto reader = rows.format ? reader_of_body() : nullptr;
   for (std::size_t row = 0; row < rows.count; ++row) {
     std::span<const Value> values;

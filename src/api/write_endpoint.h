@@ -10,6 +10,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
 #include "core/reactor.h"
@@ -64,6 +65,7 @@ struct WritePlan {
   Layouts rows_layouts;    // of the main statement's columns
   Layouts object_layouts;
   std::shared_ptr<const RolePlan> role;  // null: it runs as the login
+  std::shared_ptr<const Guards> guards;  // null: nothing is required
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers

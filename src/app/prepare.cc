@@ -201,6 +201,32 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       return std::nullopt;
     };
 
+    // Of the endpoint, and of a method; nothing where it was complained about.
+    const auto guards_of = [&](const api::MethodOptions* method,
+                               bool in_transaction) -> std::optional<std::shared_ptr<const api::Guards>> {
+      auto guards = std::make_shared<api::Guards>();
+      for (const auto& one : options.require.items) guards->add(one, *pattern);
+      if (method != nullptr) {
+        for (const auto& one : method->require.items) guards->add(one, *pattern);
+      }
+      if (guards->empty()) return nullptr;
+      for (std::size_t i = 0; i < guards->queries().size(); ++i) {
+        const auto& query = guards->queries()[i];
+        const std::string text = api::exists_statement(query.written->sql);
+        auto prepared = run(*reactor, mailbox,
+                            in_transaction ? database.prepare_writing(text, next_ids[index]++, declared)
+                                           : database.prepare(text, next_ids[index]++, declared));
+        if (!prepared && prepared.error().position > api::exists_statement_offset) {
+          const std::string_view before = std::string_view(query.options->that.value).substr(0, query.written->offset);
+          prepared.error().position += config::count_characters(before) - api::exists_statement_offset;
+        }
+        auto statement = take(query.options->that, std::move(prepared));
+        if (!statement) return std::nullopt;
+        guards->prepared(i, std::move(*statement), options, *pattern);
+      }
+      return guards;
+    };
+
     bool whole = true;
     if (!options.get.value.empty()) {
       auto prepared = run(*reactor, mailbox, database.prepare(options.get.value, next_ids[index]++, declared));
@@ -219,6 +245,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       if (statement) {
         auto made = std::make_shared<api::EndpointPlan>(options, *pattern, std::move(*statement));
         made->role = role;
+        const auto guards = guards_of(nullptr, false);
+        whole &= guards.has_value();
+        if (guards) made->guards = *guards;
         endpoint.get = std::move(made);
       }
     }
@@ -250,6 +279,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           auto made_set =
               std::make_shared<api::SetWritePlan>(method, options, *writing, *pattern, std::move(*prepared));
           made_set->role = role;
+          const auto guards = guards_of(writing, false);
+          whole &= guards.has_value();
+          if (guards) made_set->guards = *guards;
           endpoint.sets.push_back(std::move(made_set));
           continue;
         }
@@ -287,6 +319,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       auto made = std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements),
                                                    updates_first);
       made->role = role;
+      const auto guards = guards_of(writing, true);
+      whole &= guards.has_value();
+      if (guards) made->guards = *guards;
       endpoint.writes.push_back(std::move(made));
     }
     if (away) return unreachable(named->value, *away);

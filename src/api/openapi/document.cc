@@ -85,7 +85,7 @@ std::string_view meaning_of(int status) {
     case 504:
       return "The statement took too long.";
     default:
-      return "The server has failed.";
+      return status < 500 ? "The request is refused." : "The server has failed.";
   }
 }
 
@@ -305,8 +305,11 @@ class Maker {
   };
 
   // Adds `own`, and what every operation may answer.
-  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own) {
+  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const Guards* guards) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
+    if (guards != nullptr) {
+      for (const int status : guards->statuses()) own.insert(status);
+    }
     if (!resource.pattern->names().empty()) own.insert(404);
     if (!resource.security.empty()) own.insert(401);
     for (const int status : own) {
@@ -377,7 +380,7 @@ class Maker {
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
-    add_problems(responses, resource, std::move(own));
+    add_problems(responses, resource, std::move(own), plan.guards.get());
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
@@ -470,7 +473,7 @@ class Maker {
     std::set<int> own = {406, 409, 422};
     if (has_body) own.insert({408, 413, 415});
     if (misses) own.insert(404);
-    add_problems(responses, resource, own);
+    add_problems(responses, resource, own, plan.guards.get());
     return operation.add("responses", responses.text());
   }
 
@@ -490,7 +493,7 @@ class Maker {
     JsonObject responses;
     responses.add("200",
                   answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
-    add_problems(responses, resource, {408, 409, 413, 415, 422});
+    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan.guards.get());
     JsonObject operation;
     return operation.add("parameters", parameters.list().text())
         .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never)))

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
 #include "app/config/text.h"
@@ -284,6 +285,11 @@ class Checker {
     choose_database(endpoint);
     check_use(endpoint.use);
     check_role_of(endpoint);
+    const auto path = http::Pattern::parse(endpoint.path.value);
+    check_requirements(endpoint, endpoint.require, path ? *path : http::Pattern{});
+    for (const auto& [method, writing] : endpoint.writing_methods()) {
+      check_requirements(endpoint, writing->require, path ? *path : http::Pattern{});
+    }
     if (endpoint.cache_control) check_field_value(*endpoint.cache_control);
 
     http::Pattern pattern;
@@ -338,6 +344,43 @@ class Checker {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
     }
+  }
+
+  void check_requirements(const api::EndpointOptions& endpoint, const OneOrMore<api::RequireOptions>& require,
+                          const http::Pattern& pattern) {
+    for (const api::RequireOptions& one : require.items) {
+      if (one.that.value.empty()) continue;  // complained about when it was read
+      if (one.status.value == 401) {
+        complain(one.status.position, "401 asks for a token, which is the policy's matter");
+      }
+      const auto parsed = api::parse_requirement(one.that.value);
+      const auto place = [&](std::size_t offset) {
+        const auto before = std::string_view(one.that.value).substr(0, offset);
+        return source_.locate(one.that.position, count_characters(before) + 1);
+      };
+      if (!parsed) {
+        complain(place(parsed.error().offset), parsed.error().message);
+        continue;
+      }
+      check_requirement(endpoint, *parsed, pattern, place);
+    }
+  }
+
+  template <class Place>
+  void check_requirement(const api::EndpointOptions& endpoint, const api::Requirement& requirement,
+                         const http::Pattern& pattern, const Place& place) {
+    for (const api::Operand& operand : requirement.operands) {
+      if (!operand.source) continue;
+      api::ParamOptions options;
+      options.from = Located<std::string>(operand.text, place(operand.offset));
+      check_source(endpoint, options, pattern);
+    }
+    if (!requirement.claims.empty()) {
+      api::ParamOptions options;
+      options.from = Located<std::string>("claim." + requirement.claims[0].second, place(requirement.offset));
+      check_source(endpoint, options, pattern);
+    }
+    for (const api::Requirement& part : requirement.parts) check_requirement(endpoint, part, pattern, place);
   }
 
   void check_default(const Located<std::string>& name, const api::ParamOptions& options) {

@@ -129,11 +129,11 @@ cache_control = "max-age=60"
 
   ASSERT_EQ(options.endpoints.size(), 1u);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{31, 1}));
+  EXPECT_EQ(endpoint.position, (Position{32, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{35, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{36, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -355,6 +355,27 @@ TEST(Errors, Databases) {
             "7:9 \"batch\" needs prepared statements, and \"prepared\" is false\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\npipeline = 4\nbatch = 5\n"),
             "7:9 \"batch\" is larger than \"pipeline\" lets it become\n");
+}
+
+TEST(Errors, Requirements) {
+  const std::string database = "[database.m]\nurl = \"sqlite:a\"\n";
+  const auto messages = [&](const std::string& require) {
+    return messages_of(database + "[[endpoint]]\npath = \"/{a}\"\nget = \"SELECT :a\"\n" + require);
+  };
+  EXPECT_EQ(messages("require = \"eq(path.a, 'x')\"\n"), "");
+  EXPECT_EQ(messages("require = [\"eq(path.a, 'x')\", \"present(query.b)\"]\n"), "");
+  EXPECT_EQ(messages("[[endpoint.require]]\nthat = \"present(query.b)\"\nstatus = 404\ndetail = \"No.\"\n"), "");
+  EXPECT_EQ(messages("require = [\"present(query.b)\", \"eq(path.a 'x')\"]\n"), "6:43 \",\" or \")\" is missing\n");
+  EXPECT_EQ(messages("require = \"\"\"\nand(eq(path.a, 'ä'),\n  eq(path.b, 1))\"\"\"\n"),
+            "8:6 there is no {b} in the path\n");
+  EXPECT_EQ(
+      messages("require = \"exists(SELECT 1 WHERE 'a' = claim.sub)\"\n"),
+      "6:19 there are no claims without a policy of type \"jwt\" in front | add use = [\"NAME\"] and [policy.NAME]\n");
+  EXPECT_EQ(messages("post = { sql = \"INSERT\", require = \"nothing()\" }\n"),
+            "6:37 an expression begins with eq, ne, in, contains, present, and, or, not or exists\n");
+  EXPECT_EQ(messages("[[endpoint.require]]\nthat = \"present(query.b)\"\nstatus = 401\n"),
+            "8:10 401 asks for a token, which is the policy's matter\n");
+  EXPECT_EQ(messages("[[endpoint.require]]\nstatus = 404\n"), "6:1 [[endpoint.require]] needs the key \"that\"\n");
 }
 
 TEST(Errors, Roles) {

@@ -163,6 +163,10 @@ class Describer {
     section_.below.push_back(describe<T>(below(name), fmt::format("[[{}]]", below(name)), meaning));
   }
   template <Declared T>
+  void describe_field(std::string_view name, const OneOrMore<T>&, std::string_view meaning, const Rules&) {
+    describe_field(name, std::vector<T>{}, meaning, {});
+  }
+  template <Declared T>
   void describe_field(std::string_view name, const std::vector<Named<T>>&, std::string_view meaning, const Rules&) {
     std::string named = below(name) + ".NAME";
     section_.below.push_back(describe<T>(named, fmt::format("[{}]", named), meaning));

@@ -263,7 +263,7 @@ TEST_F(PostgresTransaction, ADeadlineEndsIt) {
   open(options(1));
   const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
   const Statement add = insert();
-  auto transaction = database->begin({.deadline = reactor->now() + 300ms});
+  auto transaction = database->begin({.deadline = reactor->now() + 300ms, .settings = {}});
   EXPECT_TRUE(execute(*transaction, add, {"5", "a"}));
   const auto late = execute(*transaction, slow);
   ASSERT_FALSE(late);
@@ -349,7 +349,7 @@ TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
   auto transaction = database->begin({.settings = settings});
   const auto refused = execute(*transaction, add, {"1", "a"});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().failure, Failure::statement);
+  EXPECT_EQ(refused.error().failure, Failure::not_allowed);
   transaction.reset();
   EXPECT_EQ(written(), "");
   EXPECT_TRUE(is_usable());

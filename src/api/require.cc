@@ -1,0 +1,394 @@
+#include "api/require.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace sluice::api {
+namespace {
+
+using Kind = Requirement::Kind;
+
+struct Function {
+  std::string_view name;
+  Kind kind;
+  bool of_values;  // else of expressions, or of SQL
+  std::size_t least;
+  std::size_t most;
+};
+constexpr std::array functions{
+    Function{"eq", Kind::eq, true, 2, 2},           Function{"ne", Kind::ne, true, 2, 2},
+    Function{"in", Kind::in, true, 2, SIZE_MAX},    Function{"contains", Kind::contains, true, 2, 2},
+    Function{"present", Kind::present, true, 1, 1}, Function{"and", Kind::all, false, 1, SIZE_MAX},
+    Function{"or", Kind::any, false, 1, SIZE_MAX},  Function{"not", Kind::negation, false, 1, 1},
+    Function{"exists", Kind::exists, false, 1, 1},
+};
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         (static_cast<unsigned char>(c) & 0x80) != 0;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  std::expected<Requirement, RequirementFault> whole() {
+    Requirement root;
+    if (!expression(root, 0)) return std::unexpected(std::move(fault_));
+    skip_blanks();
+    if (at_ != text_.size()) {
+      (void)refuse(at_, "nothing may follow the expression");
+      return std::unexpected(std::move(fault_));
+    }
+    return root;
+  }
+
+ private:
+  bool refuse(std::size_t offset, std::string message) {
+    fault_ = {offset, std::move(message)};
+    return false;
+  }
+  void skip_blanks() {
+    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+  }
+  bool take(char c) {
+    skip_blanks();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  bool expression(Requirement& into, std::size_t depth) {
+    skip_blanks();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    const std::string_view name = text_.substr(begin, at_ - begin);
+    const auto function = std::ranges::find(functions, name, &Function::name);
+    if (function == functions.end()) {
+      return refuse(begin, "an expression begins with eq, ne, in, contains, present, and, or, not or exists");
+    }
+    if (depth == deepest_requirement) return refuse(begin, "too many expressions within each other");
+    if (!take('(')) return refuse(at_, "\"(\" is missing behind \"" + std::string(name) + "\"");
+    into.kind = function->kind;
+    into.offset = begin;
+    if (into.kind == Kind::exists) return sql(into);
+    std::size_t count = 0;
+    if (!take(')')) {
+      do {
+        if (function->of_values ? !value(into.operands.emplace_back())
+                                : !expression(into.parts.emplace_back(), depth + 1)) {
+          return false;
+        }
+        ++count;
+      } while (take(','));
+      if (!take(')')) return refuse(at_, "\",\" or \")\" is missing");
+    }
+    if (count < function->least || count > function->most) {
+      const std::string least = std::to_string(function->least);
+      return refuse(begin,
+                    "\"" + std::string(name) + "\" takes " + least + (function->most == SIZE_MAX ? " or more" : ""));
+    }
+    const bool of_claim =
+        into.kind != Kind::contains || (into.operands[0].source && into.operands[0].source->from == From::claim);
+    if (!of_claim) return refuse(into.operands[0].offset, "\"contains\" looks into a list, which only a claim is");
+    return true;
+  }
+
+  bool value(Operand& into) {
+    skip_blanks();
+    into.offset = at_;
+    if (take('\'')) {
+      for (;; ++at_) {
+        if (at_ == text_.size()) return refuse(into.offset, "a text without its end");
+        if (text_[at_] == '\'') {
+          if (at_ + 1 == text_.size() || text_[at_ + 1] != '\'') break;
+          ++at_;
+        }
+        into.text += text_[at_];
+      }
+      ++at_;
+      return true;
+    }
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && !is_blank(text_[at_]) &&
+           std::string_view(",()'\"").find(text_[at_]) == std::string_view::npos) {
+      ++at_;
+    }
+    into.text = text_.substr(begin, at_ - begin);
+    if (into.text.empty()) return refuse(begin, "a value is missing");
+    if (into.text == "true" || into.text == "false" || sql::fits(sql::ParameterType::real, into.text)) return true;
+    auto source = parse_source(into.text);
+    if (!source) return refuse(begin, "a value " + source.error() + ", or is 'text', a number, true or false");
+    if (source->from == From::body) return refuse(begin, "the body is not read before the request is allowed");
+    into.source = std::move(*source);
+    return true;
+  }
+
+  // Up to the parenthesis that closes it. `claim.sub` becomes a parameter of the same length, so that the database's
+  // positions stay right.
+  bool sql(Requirement& into) {
+    into.offset = at_;
+    std::size_t open = 1;
+    char before = ' ';
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '\'' || c == '"') {
+        const auto end = text_.find(c, at_ + 1);
+        if (end == text_.npos) return refuse(at_, "a quote without its end");
+        copy(into, end + 1);
+      } else if (text_.substr(at_).starts_with("--") || text_.substr(at_).starts_with("/*")) {
+        return refuse(at_, "no comments here");
+      } else if (c == '$' || c == ';') {
+        return refuse(at_, std::string("no \"") + c + "\" here");
+      } else if (c == ')' && --open == 0) {
+        ++at_;
+        if (into.sql.find_first_not_of(" \t\r\n") == std::string::npos)
+          return refuse(into.offset, "a statement is missing");
+        return true;
+      } else if (!is_word(before) && before != '.' && before != ':' && text_.substr(at_).starts_with("claim.")) {
+        if (!claim(into)) return false;
+      } else {
+        open += c == '(' ? 1 : 0;
+        copy(into, at_ + 1);
+      }
+      before = text_[at_ - 1];
+    }
+    return refuse(into.offset, "\")\" is missing");
+  }
+  void copy(Requirement& into, std::size_t end) {
+    into.sql += text_.substr(at_, end - at_);
+    at_ = end;
+  }
+  bool claim(Requirement& into) {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == '.')) ++at_;
+    const std::string_view written = text_.substr(begin, at_ - begin);
+    std::string key(written.substr(std::string_view("claim.").size()));
+    if (key.empty() || key.ends_with('.') || key.contains("..") || key.starts_with('.')) {
+      return refuse(begin, "the claim's name is missing");
+    }
+    std::string parameter(written.substr(1));
+    std::ranges::replace(parameter, '.', '_');
+    const auto same = std::ranges::find(into.claims, parameter, &std::pair<std::string, std::string>::first);
+    if (same == into.claims.end()) {
+      into.claims.emplace_back(parameter, std::move(key));
+    } else if (same->second != key) {
+      return refuse(begin, "too much like the claim \"" + same->second + "\"");
+    }
+    into.sql += ':' + parameter;
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  RequirementFault fault_;
+};
+
+Source source_at(std::string_view text, const http::Pattern& pattern) {
+  Named<ColumnOptions> column;
+  column.name.value = text;
+  column.value.from = Located<std::string>(std::string(text));
+  return column_source(column, pattern);
+}
+
+}  // namespace
+
+std::expected<Requirement, RequirementFault> parse_requirement(std::string_view text) { return Parser(text).whole(); }
+
+std::string exists_statement(std::string_view sql) {
+  std::string text = "SELECT EXISTS (";
+  text += sql;
+  return text += ')';
+}
+
+void Guards::add(const RequireOptions& options, const http::Pattern& pattern) {
+  Rule rule;
+  rule.written = std::make_unique<const Requirement>(*parse_requirement(options.that.value));
+  rule.root = make(*rule.written, options, pattern);
+  rule.status = static_cast<int>(options.status.value);
+  rule.detail = options.detail.empty() ? "This is not permitted." : options.detail;
+  rules_.push_back(std::move(rule));
+}
+
+Guards::Node Guards::make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern) {
+  Node node{.kind = written.kind, .sources = {}, .parts = {}, .query = queries_.size()};
+  for (const Operand& operand : written.operands) {
+    if (operand.source) {
+      node.sources.push_back(source_at(operand.text, pattern));
+    } else {
+      Source literal;
+      literal.from = From::environment;
+      literal.default_text = operand.text;
+      node.sources.push_back(std::move(literal));
+    }
+  }
+  if (written.kind == Kind::exists) {
+    queries_.push_back({.written = &written, .options = &options, .statement = {}, .sources = {}});
+  }
+  for (const Requirement& part : written.parts) node.parts.push_back(make(part, options, pattern));
+  return node;
+}
+
+void Guards::prepared(std::size_t query, sql::Statement statement, const EndpointOptions& endpoint,
+                      const http::Pattern& pattern) {
+  Query& into = queries_[query];
+  for (const sql::Parameter& parameter : statement.parameters) {
+    const auto claim =
+        std::ranges::find(into.written->claims, parameter.name, &std::pair<std::string, std::string>::first);
+    into.sources.push_back(claim == into.written->claims.end() ? source_of(parameter, endpoint.params, pattern, false)
+                                                               : source_at("claim." + claim->second, pattern));
+  }
+  into.statement = std::move(statement);
+  into.statement.one_row = true;
+  into.options = nullptr;
+}
+
+std::vector<int> Guards::statuses() const {
+  std::vector<int> statuses;
+  for (const Rule& rule : rules_) statuses.push_back(rule.status);
+  return statuses;
+}
+
+// One request before the guards. What is unknown is not asked for where the rest decides.
+struct Guards::Case {
+  const http::Request& request;
+  std::span<const std::optional<bool>> known;
+  Binder binder;
+  std::optional<http::Response> refusal;  // of a value that cannot be read
+  std::optional<std::size_t> wanted;
+
+  std::optional<std::string> value(const Source& source) {
+    std::vector<sql::Argument> found;
+    if (auto bound = binder.bind({&source, 1}, request, {}, found); !bound) {
+      if (!refusal) refusal = refuse_value(bound.error());
+      return std::nullopt;
+    }
+    return found[0].text ? std::optional<std::string>(*found[0].text) : std::nullopt;
+  }
+  bool equal(const Source& one, const Source& other) {
+    const auto a = value(one);
+    const auto b = value(other);
+    return a && b && *a == *b;
+  }
+  bool contains(const Source& list, const Source& item) {
+    const http::Claim* const claim = request.claims ? request.claims->find(list.key) : nullptr;
+    const auto wanted_item = value(item);
+    if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return false;
+    return std::ranges::any_of(claim->items, [&](const http::Claim& one) {
+      return one.kind != http::Claim::Kind::null && one.text == *wanted_item;
+    });
+  }
+
+  Truth evaluate(const Node& node) {
+    const auto truth = [](bool holds) { return holds ? Truth::yes : Truth::no; };
+    switch (node.kind) {
+      case Kind::eq:
+        return truth(equal(node.sources[0], node.sources[1]));
+      case Kind::ne:
+        return truth(!equal(node.sources[0], node.sources[1]));
+      case Kind::in: {
+        bool found = false;
+        for (std::size_t i = 1; i < node.sources.size() && !found; ++i) found = equal(node.sources[0], node.sources[i]);
+        return truth(found);
+      }
+      case Kind::contains:
+        return truth(contains(node.sources[0], node.sources[1]));
+      case Kind::present:
+        return truth(value(node.sources[0]).has_value());
+      case Kind::all:
+        return combine(node, Truth::no);
+      case Kind::any:
+        return combine(node, Truth::yes);
+      case Kind::negation: {
+        const Truth part = evaluate(node.parts[0]);
+        return part == Truth::unknown ? part : truth(part == Truth::no);
+      }
+      case Kind::exists:
+        if (node.query < known.size() && known[node.query]) return truth(*known[node.query]);
+        if (!wanted) wanted = node.query;
+        return Truth::unknown;
+    }
+    return Truth::no;
+  }
+  // One part that is `decisive` decides; then what the others want to know is not asked.
+  Truth combine(const Node& node, Truth decisive) {
+    const auto wanted_before = wanted;
+    Truth result = decisive == Truth::no ? Truth::yes : Truth::no;
+    for (const Node& part : node.parts) {
+      const Truth one = evaluate(part);
+      if (one == decisive) {
+        wanted = wanted_before;
+        return decisive;
+      }
+      if (one == Truth::unknown) result = Truth::unknown;
+    }
+    return result;
+  }
+};
+
+Guards::Verdict Guards::judge(const http::Request& request, std::span<const std::optional<bool>> known) const {
+  Case one{.request = request, .known = known, .binder = {}, .refusal = {}, .wanted = {}};
+  std::optional<std::size_t> wanted;
+  for (const Rule& rule : rules_) {
+    one.wanted.reset();
+    const Truth truth = one.evaluate(rule.root);
+    if (one.refusal) return {.refusal = std::move(one.refusal), .wanted = {}};
+    if (truth == Truth::no) return {.refusal = http::problem(rule.status, rule.detail), .wanted = {}};
+    if (truth == Truth::unknown && !wanted) wanted = one.wanted;
+  }
+  return {.refusal = {}, .wanted = wanted};
+}
+
+namespace {
+bool says_yes(std::span<const sql::Field> row) {
+  return !row.empty() && !row[0].is_null() && (row[0].view() == "t" || row[0].view() == "1" || row[0].view() == "true");
+}
+}  // namespace
+
+core::Task<std::optional<http::Response>> Guards::ask(const http::Request& request, sql::Database& database,
+                                                      const sql::QueryOptions& options,
+                                                      const Failures& failures) const {
+  std::vector<std::optional<bool>> known(queries_.size());
+  std::vector<sql::Argument> arguments;
+  for (;;) {
+    Verdict verdict = judge(request, known);
+    if (!verdict.wanted) co_return std::move(verdict.refusal);
+    const Query& query = queries_[*verdict.wanted];
+    arguments.clear();
+    Binder binder;
+    if (auto bound = binder.bind(query.sources, request, {}, arguments); !bound) co_return refuse_value(bound.error());
+    auto cursor = co_await database.query(query.statement, arguments, options);
+    if (!cursor) co_return failures.answer(cursor.error(), Failed::reading);
+    bool yes = false;
+    for (bool last = false; !last;) {
+      auto block = co_await (*cursor)->next();
+      if (!block) co_return failures.answer(block.error(), Failed::reading);
+      if (block->rows != 0) yes = says_yes(block->row(0));
+      last = block->last;
+    }
+    known[*verdict.wanted] = yes;
+  }
+}
+
+core::Task<sql::Result<std::optional<http::Response>>> Guards::ask(const http::Request& request,
+                                                                   sql::Transaction& transaction) const {
+  std::vector<std::optional<bool>> known(queries_.size());
+  std::vector<sql::Argument> arguments;
+  for (;;) {
+    Verdict verdict = judge(request, known);
+    if (!verdict.wanted) co_return std::move(verdict.refusal);
+    const Query& query = queries_[*verdict.wanted];
+    arguments.clear();
+    Binder binder;
+    if (auto bound = binder.bind(query.sources, request, {}, arguments); !bound) {
+      co_return std::optional(refuse_value(bound.error()));
+    }
+    auto done = co_await transaction.execute(query.statement, arguments);
+    if (!done) co_return std::unexpected(std::move(done.error()));
+    known[*verdict.wanted] = done->rows.rows != 0 && says_yes(done->rows.row(0));
+  }
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,149 @@
+#include "api/require.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::api {
+namespace {
+
+std::string fault_of(std::string_view text) {
+  const auto parsed = parse_requirement(text);
+  if (parsed) return "";
+  return std::to_string(parsed.error().offset) + " " + parsed.error().message;
+}
+
+class RequireTest : public testing::Test {
+ public:
+  // Whether it holds; what is unknown is "?", and a refused value its status.
+  std::string holds(const char* that, std::vector<std::optional<bool>> known = {}) {
+    Guards guards;
+    RequireOptions options;
+    options.that = that;
+    guards.add(options, *http::Pattern::parse("/teams/{team}"));
+    const auto verdict = guards.judge(request, known);
+    if (verdict.refusal) return verdict.refusal->status == 403 ? "no" : std::to_string(verdict.refusal->status);
+    return verdict.wanted ? "?" + std::to_string(*verdict.wanted) : "yes";
+  }
+  RequireTest() {
+    request.claims =
+        http::Claims::parse(R"({"sub":"ada","n":7,"ok":true,"none":null,"roles":["admin",3,null],"app":{"x":"y"}})");
+    request.query = "q=a%20b&broken=%zz";
+    request.path_values[0] = "red";
+  }
+  http::Request request;
+};
+
+TEST_F(RequireTest, Values) {
+  EXPECT_EQ(holds("eq(claim.sub, 'ada')"), "yes");
+  EXPECT_EQ(holds(" eq ( claim.sub , 'Ada' ) "), "no");
+  EXPECT_EQ(holds("eq(claim.n, 7)"), "yes");
+  EXPECT_EQ(holds("eq(claim.ok, true)"), "yes");
+  EXPECT_EQ(holds("eq(claim.app.x, 'y')"), "yes");
+  EXPECT_EQ(holds("eq(path.team, 'red')"), "yes");
+  EXPECT_EQ(holds("eq(query.q, 'a b')"), "yes");
+  EXPECT_EQ(holds("eq('it''s', 'it''s')"), "yes");
+  EXPECT_EQ(holds("eq(query.broken, 'a')"), "400");
+  EXPECT_EQ(holds("ne(claim.sub, 'bob')"), "yes");
+  EXPECT_EQ(holds("in(claim.sub, 'bob', 'ada')"), "yes");
+  EXPECT_EQ(holds("in(claim.sub, 'bob', claim.n)"), "no");
+}
+
+TEST_F(RequireTest, WhatIsMissingEqualsNothing) {
+  EXPECT_EQ(holds("eq(claim.x, '')"), "no");
+  EXPECT_EQ(holds("eq(claim.x, claim.y)"), "no");
+  EXPECT_EQ(holds("eq(claim.none, claim.none)"), "no");
+  EXPECT_EQ(holds("ne(claim.x, 'a')"), "yes");
+  EXPECT_EQ(holds("in(claim.x, claim.x, 'null')"), "no");
+  EXPECT_EQ(holds("present(claim.none)"), "no");
+  EXPECT_EQ(holds("present(claim.sub)"), "yes");
+  EXPECT_EQ(holds("present(query.q)"), "yes");
+  EXPECT_EQ(holds("present(header.x)"), "no");
+  request.claims = nullptr;
+  EXPECT_EQ(holds("eq(claim.sub, 'ada')"), "no");
+  EXPECT_EQ(holds("contains(claim.roles, 'admin')"), "no");
+}
+
+TEST_F(RequireTest, Lists) {
+  EXPECT_EQ(holds("contains(claim.roles, 'admin')"), "yes");
+  EXPECT_EQ(holds("contains(claim.roles, 3)"), "yes");
+  EXPECT_EQ(holds("contains(claim.roles, 'adm')"), "no");
+  EXPECT_EQ(holds("contains(claim.roles, 'null')"), "no");
+  EXPECT_EQ(holds("contains(claim.roles, claim.x)"), "no");
+  EXPECT_EQ(holds("contains(claim.sub, 'ada')"), "no");  // no list
+}
+
+TEST_F(RequireTest, OnlyQueriesThatDecideAreAsked) {
+  const char* const exists = "exists(SELECT 1)";
+  EXPECT_EQ(holds(exists), "?0");
+  EXPECT_EQ(holds(exists, {true}), "yes");
+  EXPECT_EQ(holds(exists, {false}), "no");
+  EXPECT_EQ(holds("not(exists(SELECT 1))", {false}), "yes");
+  EXPECT_EQ(holds("and(exists(SELECT 1), eq(1, 2))"), "no");
+  EXPECT_EQ(holds("or(exists(SELECT 1), eq(1, 1))"), "yes");
+  EXPECT_EQ(holds("or(exists(SELECT 1), exists(SELECT 2))"), "?0");
+  EXPECT_EQ(holds("or(exists(SELECT 1), exists(SELECT 2))", {false, std::nullopt}), "?1");
+  EXPECT_EQ(holds("or(exists(SELECT 1), exists(SELECT 2))", {true, std::nullopt}), "yes");
+  EXPECT_EQ(holds("and(eq(1, 1), not(exists(SELECT 1)))"), "?0");
+  EXPECT_EQ(holds("not(and(exists(SELECT 1), eq(1, 2)))"), "yes");
+}
+
+TEST_F(RequireTest, AllMustHoldAndTheFirstThatDoesNotAnswers) {
+  Guards guards;
+  const auto pattern = *http::Pattern::parse("/teams/{team}");
+  RequireOptions options;
+  options.that = "exists(SELECT 1)";
+  guards.add(options, pattern);
+  options.that = "eq(claim.sub, 'bob')";
+  options.status = 404;
+  guards.add(options, pattern);
+  const auto verdict = guards.judge(request, {});
+  ASSERT_TRUE(verdict.refusal);
+  EXPECT_EQ(verdict.refusal->status, 404);  // and nobody asks the database
+  EXPECT_FALSE(verdict.wanted);
+}
+
+TEST(ParseRequirement, ClaimsInSqlAreParametersOfTheSameLength) {
+  const std::string sql =
+      "SELECT 1 FROM m WHERE a = claim.sub AND 'claim.x)' <> \"claim.y\" AND b.claim.z = (claim.app.id)";
+  const auto parsed = parse_requirement("exists(" + sql + ")");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->offset, 7u);
+  EXPECT_EQ(parsed->sql,
+            "SELECT 1 FROM m WHERE a = :laim_sub AND 'claim.x)' <> \"claim.y\" AND b.claim.z = (:laim_app_id)");
+  EXPECT_EQ(parsed->claims,
+            (std::vector<std::pair<std::string, std::string>>{{"laim_sub", "sub"}, {"laim_app_id", "app.id"}}));
+}
+
+TEST(ParseRequirement, FaultsHaveTheirPlace) {
+  const std::string names = " an expression begins with eq, ne, in, contains, present, and, or, not or exists";
+  EXPECT_EQ(fault_of(""), "0" + names);
+  EXPECT_EQ(fault_of("  eqq(1, 2)"), "2" + names);
+  EXPECT_EQ(fault_of("and(eq(1, 2), 'x')"), "14" + names);
+  EXPECT_EQ(fault_of("eq"), "2 \"(\" is missing behind \"eq\"");
+  EXPECT_EQ(fault_of("eq(1, 2"), "7 \",\" or \")\" is missing");
+  EXPECT_EQ(fault_of("eq(1, 2) x"), "9 nothing may follow the expression");
+  EXPECT_EQ(fault_of("eq(1)"), "0 \"eq\" takes 2");
+  EXPECT_EQ(fault_of("in(1)"), "0 \"in\" takes 2 or more");
+  EXPECT_EQ(fault_of("and()"), "0 \"and\" takes 1 or more");
+  EXPECT_EQ(fault_of("not(eq(1,1), eq(1,1))"), "0 \"not\" takes 1");
+  EXPECT_EQ(fault_of("eq(1, 'a"), "6 a text without its end");
+  EXPECT_EQ(fault_of("eq(1, )"), "6 a value is missing");
+  EXPECT_EQ(fault_of("eq(1, body.x)"), "6 the body is not read before the request is allowed");
+  EXPECT_EQ(fault_of("eq(1, admin)"),
+            "6 a value must begin with path, query, header, cookie, claim, env or body, or is 'text', a number, true "
+            "or false");
+  EXPECT_EQ(fault_of("contains(query.x, 1)"), "9 \"contains\" looks into a list, which only a claim is");
+  EXPECT_EQ(fault_of("exists()"), "7 a statement is missing");
+  EXPECT_EQ(fault_of("exists(SELECT (1)"), "7 \")\" is missing");
+  EXPECT_EQ(fault_of("exists(SELECT 'a)"), "14 a quote without its end");
+  EXPECT_EQ(fault_of("exists(SELECT 1 -- )\n)"), "16 no comments here");
+  EXPECT_EQ(fault_of("exists(SELECT 1; SELECT 2)"), "15 no \";\" here");
+  EXPECT_EQ(fault_of("exists(SELECT claim.a.b, claim.a_b)"), "25 too much like the claim \"a.b\"");
+  std::string deep = "eq(1, 1)";
+  for (std::size_t i = 0; i + 1 < deepest_requirement; ++i) deep = "not(" + deep + ")";
+  EXPECT_EQ(fault_of(deep), "");
+  EXPECT_EQ(fault_of("not(" + deep + ")"),
+            std::to_string(4 * deepest_requirement) + " too many expressions within each other");
+}
+
+}  // namespace
+}  // namespace sluice::api

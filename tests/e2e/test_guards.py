@@ -1,0 +1,139 @@
+"""`require`: who may do what, by claims and by what the database says, on both databases."""
+import json
+import sqlite3
+
+import pytest
+
+from test_config import run
+from tokens import Secret, soon
+
+SECRET = Secret()
+CONFIG = '''
+[openapi]
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+optional = true
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/teams/{{team}}/notes"
+use = ["auth"]
+require = ["present(claim.sub)", "exists(SELECT 1 FROM members WHERE team = :team AND member = claim.sub)"]
+get = "SELECT text FROM notes WHERE team = :team ORDER BY text"
+[endpoint.post]
+sql = "INSERT INTO notes (team, text) VALUES (:team, :text) RETURNING text"
+require = "exists(SELECT 1 FROM members WHERE team = :team AND member = claim.sub AND level >= 2)"
+[endpoint.put]
+table = "notes"
+existing = "SELECT text FROM notes WHERE team = :team"
+columns.team = {{ from = "path.team" }}
+columns.text = {{ key = true }}
+require = "or(contains(claim.roles, 'admin'), eq(claim.sub, 'bob'))"
+[[endpoint]]
+path = "/admin"
+use = ["auth"]
+get = "SELECT count(*) AS n FROM notes"
+[[endpoint.require]]
+that = "contains(claim.roles, 'admin')"
+status = 404
+detail = "There is no such place."
+'''
+SCHEMA = ["DROP TABLE IF EXISTS notes", "DROP TABLE IF EXISTS members",
+          "CREATE TABLE notes (team text NOT NULL, text text NOT NULL, PRIMARY KEY (team, text))",
+          "CREATE TABLE members (team text, member text, level int)",
+          "INSERT INTO members VALUES ('red', 'ada', 1), ('red', 'bob', 2), ('blue', 'eve', 2)",
+          "INSERT INTO notes VALUES ('red', 'first')"]
+
+
+class Teams:
+    def __init__(self, server):
+        self.server = server
+
+    def call(self, method, target, sub=None, body=None, **claims):
+        with self.server.connect() as connection:
+            lines = [f"{method} {target} HTTP/1.1", "Host: test"]
+            if sub is not None:
+                lines += [f"Authorization: Bearer {SECRET.token(soon(sub=sub, **claims))}"]
+            data = b"" if body is None else json.dumps(body).encode()
+            if body is not None:
+                lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
+            connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+            return connection.read()
+
+    def texts(self):
+        return [row["text"] for row in json.loads(self.call("GET", "/teams/red/notes", "ada").body)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def teams(request, sluice, tmp_path):
+    if request.param == "sqlite":
+        database = sqlite3.connect(tmp_path / "teams.db", isolation_level=None)
+        for statement in SCHEMA:
+            database.execute(statement)
+        database.close()
+        url = f"sqlite:{tmp_path}/teams.db"
+    else:
+        postgres = request.getfixturevalue("postgres")
+        postgres.psql("; ".join(SCHEMA))
+        url = postgres.url()
+    return Teams(sluice(CONFIG.format(url=url, secret=SECRET.secret)))
+
+
+def test_the_database_is_asked_who_may(teams):
+    assert teams.texts() == ["first"]
+    for sub in (None, "eve", "nobody", "ada' OR '1'='1"):
+        answer = teams.call("GET", "/teams/red/notes", sub)
+        assert (answer.status, answer.media_type) == (403, "application/problem+json"), answer.body
+    assert teams.call("GET", "/teams/blue/notes", "ada").status == 403
+    assert teams.call("GET", "/teams/blue/notes", "eve").status == 200
+    assert teams.server.get("/teams/red/notes", method="HEAD").status == 403
+
+
+def test_what_a_method_requires_comes_on_top(teams):
+    assert teams.call("POST", "/teams/red/notes", "ada", {"text": "no"}).status == 403
+    assert teams.call("POST", "/teams/red/notes", "eve", {"text": "no"}).status == 403
+    assert teams.call("POST", "/teams/red/notes", None, {"text": "no"}).status == 403
+    assert teams.texts() == ["first"]
+    made = teams.call("POST", "/teams/red/notes", "bob", {"text": "second"})
+    assert made.status == 201, (made.body, teams.server.log)
+    assert teams.texts() == ["first", "second"]
+
+    assert teams.call("PUT", "/teams/red/notes", "ada", [{"text": "x"}]).status == 403
+    assert teams.call("PUT", "/teams/red/notes", "eve", [{"text": "x"}], roles=["admin"]).status == 403
+    assert teams.texts() == ["first", "second"]
+    assert teams.call("PUT", "/teams/red/notes", "ada", [{"text": "x"}], roles=["user", "admin"]).status == 200
+    assert teams.call("PUT", "/teams/red/notes", "bob", [{"text": "x"}, {"text": "y"}]).status == 200
+    assert teams.texts() == ["x", "y"]
+
+
+def test_a_refusal_says_what_it_is_told_to(teams):
+    refused = teams.call("GET", "/admin", "ada")
+    assert refused.status == 404
+    assert json.loads(refused.body)["detail"] == "There is no such place."
+    assert json.loads(teams.call("GET", "/admin", "ada", roles=["admin"]).body) == [{"n": 1}]
+
+
+def test_the_description_says_what_a_refusal_is(teams):
+    operation = json.loads(teams.call("GET", "/openapi.json").body)["paths"]["/admin"]["get"]
+    assert "404" in operation["responses"]
+
+
+def test_a_request_is_refused_before_its_body_is_read(teams):
+    with teams.server.connect() as connection:
+        connection.send("PUT /teams/red/notes HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+                        "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.read().status == 403  # and not 100
+
+
+@pytest.mark.parametrize("require, says", [
+    ("eq(claim.role)", '3:12: error: "eq" takes 2'),
+    ("and(eq(1, 1), eq(path.x, 1))", "3:29: error: there is no {x} in the path"),
+    ("eq(claim.role, 1)", "3:15: error: there are no claims without a policy"),
+    ("exists(SELECT 1 FROM nowhere)", "3:11: error: endpoint /: no such table: nowhere"),
+    ("not(exists(SELECT nope FROM numbers))", "3:30: error: endpoint /: no such column: nope"),
+])
+def test_mistakes_are_found_at_their_place(tmp_path, small_sqlite, require, says):
+    checked = run(tmp_path, '[[endpoint]]\npath = "/"\nrequire = "' + require + '"\nget = "SELECT 1 AS one"\n'
+                            '[database.main]\nurl = "sqlite:small.db"\n')
+    assert checked.returncode == 3 and says in checked.stderr, checked.stderr
