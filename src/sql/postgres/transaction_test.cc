@@ -349,7 +349,7 @@ TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
   auto transaction = database->begin({.settings = settings});
   const auto refused = execute(*transaction, add, {"1", "a"});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().failure, Failure::not_allowed);
+  EXPECT_EQ(refused.error().failure, Failure::statement);
   transaction.reset();
   EXPECT_EQ(written(), "");
   EXPECT_TRUE(is_usable());
