@@ -38,6 +38,7 @@ class PostgresWriting : public ::testing::Test {
     psql("DROP TABLE IF EXISTS written; CREATE TABLE written (id int PRIMARY KEY, name text)");
     reactor->turn(reactor->now());  // what has started above took its time
     staged_before_ = staged();
+    started_ = psql("SELECT clock_timestamp()");
     open(options());
   }
   // Temporary tables. Those of a server that was killed in another test stay until autovacuum comes.
@@ -97,7 +98,7 @@ class PostgresWriting : public ::testing::Test {
     return turn_until([this] {
       return psql(
                  "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice' AND xact_start IS NOT "
-                 "NULL") == "0" &&
+                 "NULL AND backend_start >= '" + started_ + "'") == "0" &&
              staged() <= staged_before_;
     });
   }
@@ -122,6 +123,7 @@ class PostgresWriting : public ::testing::Test {
 
  private:
   int staged_before_ = 0;
+  std::string started_;  // sessions of other tests, whose clients have gone, may still be at something
 };
 
 }  // namespace sluice::sql::postgres::testing
