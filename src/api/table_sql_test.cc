@@ -20,9 +20,9 @@ class TableSqlTest : public ::testing::Test {
     name.required = true;
     options.columns = {{{"id"}, id}, {{"name"}, name}, {{"sto\"ck"}, {}}};
     table.name = "\"films\"";
-    table.columns = {{.name = "id", .type = "integer"},
-                     {.name = "name", .type = "text"},
-                     {.name = "sto\"ck", .type = "numeric(4,1)", .default_value = "7 + 1"}};
+    table.columns = {{.name = "id", .type = "integer", .collation = {}, .default_value = {}},
+                     {.name = "name", .type = "text", .collation = {}, .default_value = {}},
+                     {.name = "sto\"ck", .type = "numeric(4,1)", .collation = {}, .default_value = "7 + 1"}};
   }
   std::expected<TableSql, std::string> made(http::Method method, sql::Dialect dialect = sql::Dialect::sqlite) const {
     return make_table_sql(method, options, *http::Pattern::parse("/films/{id}"), dialect, table);
