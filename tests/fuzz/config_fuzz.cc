@@ -34,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(config.error().text().starts_with("fuzz.toml:"));
     return 0;
   }
-  require(!config->options.endpoints.empty() || !config->options.files.empty());
   for (const auto& endpoint : config->options.endpoints) {
-    require(!endpoint.path.value.empty() && !endpoint.get.value.empty() && !endpoint.database.value.empty());
+    require(!endpoint.path.value.empty() && !endpoint.database.value.empty());
+    require(!endpoint.get.value.empty() || !endpoint.writing_methods().empty());
     std::uint32_t characters = count_characters(endpoint.get.value);
     Position before = endpoint.get.position;
     for (std::uint32_t i = 1; i <= characters && i < 1000; ++i) {
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       before = at;
     }
     sql::Error error{.failure = sql::Failure::statement, .sqlstate = {}, .message = "no", .position = characters};
-    require(!config->source.render(statement_refused(endpoint, error, config->source)).empty());
+    require(!config->source.render(statement_refused(endpoint, endpoint.get, error, config->source)).empty());
     std::vector<Diagnostic> unused;
     check_parameters(endpoint, {}, config->source, unused);
     for (const Diagnostic& one : unused) require(!config->source.render(one).empty());
