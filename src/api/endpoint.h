@@ -13,6 +13,7 @@
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
+#include "api/version.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "http/message.h"
@@ -36,6 +37,7 @@ struct EndpointPlan {
   std::vector<Source> sources;  // in the order of the statement's parameters
   bool from_client = false;     // a value comes with the request
   Layouts layouts;
+  std::optional<Version> version;        // of an object: its ETag
   std::shared_ptr<const RolePlan> role;  // null: it runs as the login
   std::shared_ptr<const Guards> guards;  // null: nothing is required
 };
@@ -62,6 +64,8 @@ class Endpoint final : public http::Handler {
   core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
   [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first);
   [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block);
+  [[nodiscard]] std::optional<http::Response> refuse_by_version(const Wish& wish, const sql::Block& block,
+                                                                std::string& tag) const;
   [[nodiscard]] const sql::Layout& layout_of(const Wish& wish, std::span<const sql::Column> columns);
   [[nodiscard]] const sql::Layout& layout_of_changed(const Wish& wish, std::span<const sql::Column> columns);
   [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;

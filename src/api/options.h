@@ -31,7 +31,8 @@ struct ParamOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("from", &ParamOptions::from,
-            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the verified JWT, `claim.a.b` within objects), `env.NAME`, "
+            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the "
+            "verified JWT, `claim.a.b` within objects), `env.NAME`, "
             "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it. Without it: the path where it has a "
             "parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
             {.check = check_source});
@@ -55,7 +56,7 @@ struct ColumnOptions : ParamOptions {
   bool key = false;
 
   template <class T>
-  static constexpr T ColumnOptions::*own(T ParamOptions::*member) {
+  static constexpr T ColumnOptions::* own(T ParamOptions::* member) {
     return member;
   }
 
@@ -68,7 +69,8 @@ struct ColumnOptions : ParamOptions {
     v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
     v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
     v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
-    v.field("type", own(&ParamOptions::type), "What the value is checked as. Without it the database's own type decides.");
+    v.field("type", own(&ParamOptions::type),
+            "What the value is checked as. Without it the database's own type decides.");
   }
 };
 
@@ -152,6 +154,8 @@ struct EndpointOptions {
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
+  Located<std::string> version;
+  Located<bool> require_match = false;
   std::vector<Located<std::string>> use;
   OneOrMore<RequireOptions> require;
   Position position;
@@ -189,11 +193,19 @@ struct EndpointOptions {
             "`statement_timeout` holds.",
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field(
+        "version", &EndpointOptions::version,
+        "With `returns = \"object\"`: the column of `get` that tells one state of the row from another, such as a "
+        "counter or a time of change; `*`: all columns, by a hash of them. Answers then have an ETag, and the methods "
+        "that write obey If-Match and If-None-Match.");
+    v.field("require_match", &EndpointOptions::require_match,
+            "With `version`: a write that has neither If-Match nor `If-None-Match: *` is answered 428.");
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
-    v.field("require", &EndpointOptions::require,
-            "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
-            "[[endpoint.require]].");
+    v.field(
+        "require", &EndpointOptions::require,
+        "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
+        "[[endpoint.require]].");
     v.position(&EndpointOptions::position);
   }
 };

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "base/buffer.h"
 #include "api/refusals.h"
 #include "api/table_sql.h"
+#include "base/buffer.h"
 #include "core/sleep.h"
 
 namespace sluice::api {
 namespace {
 
-constexpr Duration first_pause = 2ms;     // before a transaction is tried again; doubled each time, with jitter
+constexpr Duration first_pause = 2ms;  // before a transaction is tried again; doubled each time, with jitter
 constexpr Duration longest_pause = 200ms;
 
 bool begins_with_insert(std::string_view sql) {
@@ -132,7 +132,7 @@ struct WriteEndpoint::Rows {
 struct WriteEndpoint::Outcome {
   std::vector<sql::Written> written;  // by the main statement, for each row
   std::uint64_t changes = 0;
-  bool created = false;              // `main` has inserted
+  bool created = false;          // `main` has inserted
   std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
   std::optional<http::Response> refusal;
 };
@@ -150,6 +150,13 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) co_return std::move(*verdict.refusal);
   }
+  const Conditions conditions(request);
+  if (plan_->current && plan_->current->required && !conditions.has_match() && !conditions.wants_nothing()) {
+    co_return refuse_unconditional();
+  }
+  // The transaction that was in the way has changed the row, as a rule: what it is now must be looked at.
+  const bool conditional = plan_->current && !conditions.none();
+  const std::uint32_t most_retries = conditional ? std::max(plan_->retries, 1U) : plan_->retries;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, request);
@@ -170,29 +177,33 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   }
   Duration pause = first_pause;
   for (std::uint32_t tries = 0;; ++tries) {
-    auto outcome = co_await write(request, settings, rows);
+    auto outcome = co_await write(request, conditions, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       rows.single = rows.single && outcome->written.size() <= 1;
       co_return answer(wish, rows, std::move(*outcome));
     }
     // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
-    if (outcome.error().sqlstate == "23505" && (tries != 0 || plan_->retries == 0)) {
+    if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
       outcome.error().failure = sql::Failure::statement;
     }
-    if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
+    if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
       co_return failures_.answer(outcome.error(), Failed::writing);
     }
     // Those that met do not come back at the same moment.
-    const auto jitter = static_cast<std::uint64_t>(reactor_.now().time_since_epoch().count()) * 0x9E3779B97F4A7C15U >> 33;
-    co_await core::Sleep(reactor_, reactor_.now() + pause / 2 + Duration(jitter % static_cast<std::uint64_t>(pause.count())));
+    const auto jitter =
+        static_cast<std::uint64_t>(reactor_.now().time_since_epoch().count()) * 0x9E3779B97F4A7C15U >> 33;
+    co_await core::Sleep(reactor_,
+                         reactor_.now() + pause / 2 + Duration(jitter % static_cast<std::uint64_t>(pause.count())));
     pause = std::min(pause * 2, longest_pause);
   }
 }
 
 // All rows are looked at before the first is written.
 core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request,
-                                                                std::span<const sql::Setting> settings, Rows& rows) {
+                                                                     const Conditions& conditions,
+                                                                     std::span<const sql::Setting> settings,
+                                                                     Rows& rows) {
   const WritePlan& plan = *plan_;
   Outcome outcome;
   Binder binder;
@@ -244,9 +255,24 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
-  const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = settings});
+  sql::Isolation isolation = plan.isolation;
+  const bool conditional = plan.current && !conditions.none();
+  if (conditional) {
+    // Who writes the row after this transaction has begun makes it fail. What is not there cannot be locked.
+    const bool locks = plan.current->lock && !conditions.has_none_match();
+    isolation = std::max(isolation, locks ? sql::Isolation::repeatable_read : sql::Isolation::serializable);
+  }
+  const auto transaction = database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings});
   if (plan.guards) {
     auto refused = co_await plan.guards->ask(request, *transaction);
+    if (!refused) co_return std::unexpected(std::move(refused.error()));
+    if (*refused) {
+      outcome.refusal = std::move(**refused);
+      co_return outcome;
+    }
+  }
+  if (conditional) {
+    auto refused = co_await compare(request, conditions, *transaction);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {
       outcome.refusal = std::move(**refused);
@@ -311,6 +337,37 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   co_return outcome;
 }
 
+core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(const http::Request& request,
+                                                                              const Conditions& conditions,
+                                                                              sql::Transaction& transaction) const {
+  const CurrentRow& current = *plan_->current;
+  Binder binder;
+  std::vector<sql::Argument> arguments;
+  if (auto bound = binder.bind(current.sources, request, {}, arguments); !bound) {
+    co_return std::optional(refuse_value(bound.error()));
+  }
+  // It is read before it is locked: what has changed already needs no lock, and what changes in between is a conflict.
+  auto found = co_await transaction.execute(current.statement, arguments);
+  if (!found) co_return std::unexpected(std::move(found.error()));
+  const sql::Block& row = found->rows;
+  if (row.rows > 1) {
+    co_return std::unexpected(sql::Error{sql::Failure::statement, {}, "more than one row for returns = \"object\"", 0});
+  }
+  switch (row.rows == 0 ? conditions.judge_nothing() : conditions.judge(current.version.state(row))) {
+    case Conditions::Verdict::proceed:
+      break;
+    case Conditions::Verdict::stale:
+      co_return std::optional(refuse_stale());
+    case Conditions::Verdict::known:
+      co_return std::optional(refuse_existing());
+  }
+  if (current.lock && row.rows != 0) {
+    auto locked = co_await transaction.execute(*current.lock, arguments);
+    if (!locked) co_return std::unexpected(std::move(locked.error()));
+  }
+  co_return std::optional<http::Response>{};
+}
+
 std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Request& request,
                                                            std::span<const Value> row) const {
   std::vector<sql::Argument> unused;
@@ -340,6 +397,15 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
       if (auto location = plan.location->of(written.rows)) response.fields.add_owned("Location", std::move(*location));
     }
   }
+  if (plan.returned && count == 1) {
+    for (const sql::Written& written : outcome.written) {
+      if (written.rows.rows == 0) continue;
+      if (const auto state = plan.returned->state(written.rows)) {
+        response.fields.add_owned("ETag", tag_of(*state, wish.format, wish.header));
+        response.tag_takes_suffix = true;
+      }
+    }
+  }
   // A body of several rows has as many objects for an answer.
   const bool several = outcome.written.size() > 1;
   const bool object = !several && (plan.object || (plan.inserts && rows.single && count == 1));
@@ -353,7 +419,8 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
   const auto columns = outcome.written.empty() ? std::span<const sql::Column>(plan.main.statement.columns)
                                                : outcome.written.front().rows.columns;
   std::unique_ptr<const sql::Layout> changed;
-  const sql::Layout* layout = (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
+  const sql::Layout* layout =
+      (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
   if (columns.data() != plan.main.statement.columns.data()) {
     changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = object});
     layout = changed.get();

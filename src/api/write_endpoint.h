@@ -13,6 +13,7 @@
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
+#include "api/version.h"
 #include "core/reactor.h"
 #include "http/message.h"
 #include "http/router.h"
@@ -48,14 +49,14 @@ struct WritePlan {
     std::vector<Source> sources;  // in the order of the statement's parameters
   };
 
-  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own; prepared
-  // with declared_parameters().
+  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own;
+  // prepared with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
 
   std::string path;
   http::Method method{};
-  bool object = false;  // `returns`
+  bool object = false;   // `returns`
   bool inserts = false;  // what it does is to create: 201
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
@@ -63,12 +64,14 @@ struct WritePlan {
   std::vector<Step> before;
   std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
-  Shape shape;             // of the body; without names it is not read
+  Shape shape;  // of the body; without names it is not read
   std::optional<LocationPattern> location;
-  Layouts rows_layouts;    // of the main statement's columns
+  Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  std::shared_ptr<const RolePlan> role;       // null: it runs as the login
+  std::shared_ptr<const Guards> guards;       // null: nothing is required
+  std::shared_ptr<const CurrentRow> current;  // null: the endpoint has no `version`
+  std::optional<Version> returned;            // of the main statement's columns, where it is known from them
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
@@ -86,8 +89,12 @@ class WriteEndpoint final : public http::Handler {
   struct Outcome;
 
   [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
-  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request,
+  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
+  // An answer is a refusal, nothing is leave to go on; an error is the transaction's end.
+  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
+                                                                               const Conditions& conditions,
+                                                                               sql::Transaction& transaction) const;
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
                                                             std::span<const Value> row) const;
   [[nodiscard]] http::Response answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const;

@@ -8,6 +8,7 @@
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
+#include "app/config/text.h"
 #include "app/config/values.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
@@ -139,8 +140,9 @@ http::Pattern files_pattern(const std::string& path) {
 }  // namespace
 
 bool Plan::writes_to(std::size_t database) const {
-  return std::ranges::any_of(
-      endpoints, [&](const Endpoint& endpoint) { return endpoint.database == database && (!endpoint.writes.empty() || !endpoint.sets.empty()); });
+  return std::ranges::any_of(endpoints, [&](const Endpoint& endpoint) {
+    return endpoint.database == database && (!endpoint.writes.empty() || !endpoint.sets.empty());
+  });
 }
 
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
@@ -221,9 +223,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const auto declared = api::declared_parameters(options, *pattern);
     const auto role = api::role_plan(named->value);
     const auto position = static_cast<std::size_t>(&options - plan->options.endpoints.data());
-    Plan::Endpoint endpoint{
-        .pattern = *pattern, .index = position, .database = index, .get = nullptr, .writes = {}, .sets = {},
-        .tables = {}};
+    Plan::Endpoint endpoint{.pattern = *pattern,
+                            .index = position,
+                            .database = index,
+                            .get = nullptr,
+                            .writes = {},
+                            .sets = {},
+                            .tables = {}};
     std::vector<std::string> used;  // names of parameters
     std::optional<sql::Error> away;
     const auto take = [&](const Located<std::string>& text,
@@ -267,7 +273,29 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       return guards;
     };
 
+    // How methods that write see GET's row, where the endpoint has a version; nothing where it was complained about.
+    const auto current_row = [&](const api::EndpointPlan& get) -> std::shared_ptr<const api::CurrentRow> {
+      auto prepared = run(*reactor, mailbox, database.prepare_writing(options.get.value, next_ids[index]++, declared));
+      auto statement = take(options.get, std::move(prepared));
+      if (!statement) return nullptr;
+      auto current = std::make_shared<api::CurrentRow>();
+      current->statement = std::move(*statement);
+      current->sources = get.sources;
+      current->version = *get.version;
+      current->required = options.require_match.value;
+      if (!named->value.is_sqlite() && !role) {
+        const std::string text = api::locking_statement(options.get.value);
+        auto lock = run(*reactor, mailbox, database.prepare_writing(text, next_ids[index]++, declared));
+        if (!lock && lock.error().failure != sql::Failure::statement) {
+          away = lock.error();
+          return nullptr;
+        }
+        if (lock) current->lock = std::move(*lock);
+      }
+      return current;
+    };
     bool whole = true;
+    std::shared_ptr<const api::CurrentRow> current;
     if (!options.get.value.empty()) {
       auto prepared = run(*reactor, mailbox, database.prepare(options.get.value, next_ids[index]++, declared));
       if (prepared) {
@@ -288,6 +316,18 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         const auto guards = guards_of(nullptr, false);
         whole &= guards.has_value();
         if (guards) made->guards = *guards;
+        if (!options.version.value.empty() && !made->version) {
+          std::vector<std::string_view> names;
+          for (const sql::Column& column : made->statement.columns) names.push_back(column.name);
+          errors.list.push_back({.position = options.version.position,
+                                 .message = "endpoint \"" + options.path.value + "\": \"get\" returns no column \"" +
+                                            options.version.value + "\"",
+                                 .hint = config::did_you_mean(options.version.value, names)});
+        }
+        if (made->version && !options.writing_methods().empty()) {
+          current = current_row(*made);
+          whole &= current != nullptr;
+        }
         endpoint.get = std::move(made);
       }
     }
@@ -296,8 +336,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       std::vector<Located<std::string>> texts = writing->before;
       bool updates_first = false;
       if (!writing->table.value.empty()) {
-        auto table = run(*reactor, mailbox,
-                         sql::describe_table(database, dialect, writing->table.value, next_ids[index]++));
+        auto table =
+            run(*reactor, mailbox, sql::describe_table(database, dialect, writing->table.value, next_ids[index]++));
         if (!table) {
           (void)take(writing->table, std::unexpected(table.error()));
           whole = false;
@@ -331,8 +371,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         }
         auto made = api::make_table_sql(method, *writing, *pattern, dialect, *table);
         if (!made) {
-          errors.list.push_back({.position = writing->table.position,
-                                 .message = "endpoint " + options.path.value + ": " + made.error()});
+          errors.list.push_back(
+              {.position = writing->table.position, .message = "endpoint " + options.path.value + ": " + made.error()});
           whole = false;
           continue;
         }
@@ -360,9 +400,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
           continue;
         }
       }
-      auto made = std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements),
-                                                   updates_first);
+      auto made =
+          std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements), updates_first);
       made->role = role;
+      if (current) {
+        made->current = current;
+        made->returned = api::returned_version(current->version, options.version.value, endpoint.get->statement.columns,
+                                               made->main.statement.columns);
+      }
       const auto guards = guards_of(writing, true);
       whole &= guards.has_value();
       if (guards) made->guards = *guards;

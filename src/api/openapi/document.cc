@@ -70,6 +70,8 @@ std::string_view meaning_of(int status) {
       return "The body did not come in time.";
     case 409:
       return "It collides with what is there, or with what somebody else is changing.";
+    case 412:
+      return "The state that If-Match or If-None-Match tells of is not the one there is.";
     case 413:
       return "The body is longer than the server takes.";
     case 414:
@@ -78,6 +80,8 @@ std::string_view meaning_of(int status) {
       return "The body is in none of the formats that are taken.";
     case 422:
       return "The body has values that cannot be taken; nothing has been written.";
+    case 428:
+      return "The request must say with If-Match which state is to be changed.";
     case 431:
       return "The header is longer than the server takes.";
     case 503:
@@ -364,6 +368,16 @@ class Maker {
       R"({"description":"How many rows there are, where it is known at the beginning; else it is a trailer.",)"
       R"("schema":{"type":"integer","minimum":0}})";
 
+  static constexpr std::string_view entity_tag =
+      R"({"description":"Of the state, for If-Match and If-None-Match.","schema":{"type":"string"}})";
+
+  static void add_condition(Parameters& parameters, std::string_view name, std::string_view meaning, bool required) {
+    JsonObject parameter;
+    parameter.add_text("name", name).add_text("in", "header").add_text("description", meaning);
+    if (required) parameter.add("required", "true");
+    parameters.add_raw(parameter.add("schema", R"({"type":"string"})").text());
+  }
+
   JsonObject reading(const Resource& resource) {
     const EndpointPlan& plan = *resource.get;
     Parameters parameters;
@@ -372,7 +386,13 @@ class Maker {
     }
     JsonObject responses;
     const std::string row = row_schema(plan.statement.columns);
-    if (plan.object) {
+    if (plan.version) {
+      add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
+      add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
+      const std::string headers = JsonObject().add("ETag", entity_tag).text();
+      responses.add("200", answer("The one row.", row_content(row, Shown::object), headers));
+      responses.add("304", answer("It is what the client has.", "", headers));
+    } else if (plan.object) {
       responses.add("200", answer("The one row.", row_content(row, Shown::object)));
     } else {
       responses.add(
@@ -380,6 +400,7 @@ class Maker {
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
+    if (plan.version) own.insert(412);
     add_problems(responses, resource, std::move(own), plan.guards.get());
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
@@ -437,6 +458,15 @@ class Maker {
     for (const WritePlan::Step& step : plan.before) take(step);
     if (plan.update_first) take(*plan.update_first);
     take(plan.main);
+    if (plan.current) {
+      // A PUT may say that nothing is there yet instead.
+      const bool either = plan.method == Method::put;
+      add_condition(parameters, "If-Match", "The ETag of the state that is to be changed: 412 where it is another one.",
+                    plan.current->required && !either);
+      if (either) {
+        add_condition(parameters, "If-None-Match", "`*`: only what is not there is written, else 412.", false);
+      }
+    }
 
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
@@ -451,9 +481,13 @@ class Maker {
     JsonObject responses;
     const bool has_columns = !plan.main.statement.columns.empty();
     const bool misses = plan.object && !plan.inserts;
-    const std::string created_headers =
-        plan.location ? R"({"Location":{"description":"Where it is, of a single row.","schema":{"type":"string"}}})"
-                      : "";
+    JsonObject headers;
+    if (plan.returned) headers.add("ETag", entity_tag);
+    const std::string done_headers = headers.empty() ? "" : headers.text();
+    if (plan.location) {
+      headers.add("Location", R"({"description":"Where it is, of a single row.","schema":{"type":"string"}})");
+    }
+    const std::string created_headers = headers.empty() ? "" : headers.text();
     if (!has_columns) {
       if (plan.inserts) responses.add("201", answer("It has been created.", "", created_headers));
       responses.add("204", answer("It is done.", ""));
@@ -467,17 +501,19 @@ class Maker {
       }
       const std::string content = row_content(row, shown);
       if (plan.inserts) {
-        responses.add("200",
-                      answer(plan.update_first ? "It has been replaced." : "There was nothing to create.", content));
+        responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",
+                                    content, done_headers));
         responses.add("201", answer("It has been created.", content, created_headers));
         if (plan.object) responses.add("204", answer("There was nothing to create.", ""));
       } else {
-        responses.add("200", answer("It is done.", content));
+        responses.add("200", answer("It is done.", content, done_headers));
       }
     }
     std::set<int> own = {406, 409, 422};
     if (has_body) own.insert({408, 413, 415});
     if (misses) own.insert(404);
+    if (plan.current) own.insert(412);
+    if (plan.current && plan.current->required) own.insert(428);
     add_problems(responses, resource, own, plan.guards.get());
     return operation.add("responses", responses.text());
   }

@@ -307,8 +307,10 @@ class Checker {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
-      complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
+      complain(endpoint.position, "this endpoint answers no method",
+               "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    check_version(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
@@ -316,10 +318,37 @@ class Checker {
     }
   }
 
-  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing, const http::Pattern& pattern) {
+  void check_version(const api::EndpointOptions& endpoint) {
+    const auto methods = endpoint.writing_methods();
+    if (endpoint.version.position.line == 0) {
+      if (endpoint.require_match.value) {
+        complain(endpoint.require_match.position, "\"require_match\" is for an endpoint with \"version\"");
+      }
+      return;
+    }
+    if (endpoint.require_match.value && methods.empty()) {
+      complain(endpoint.require_match.position, "\"require_match\" is for methods that write, and there is none");
+    }
+    if (endpoint.version.value.empty()) {
+      complain(endpoint.version.position, "\"version\" names a column of \"get\"", "\"*\" stands for all of them");
+    } else if (endpoint.get.value.empty()) {
+      complain(endpoint.version.position, "\"version\" names a column of \"get\", which is not there");
+    } else if (endpoint.returns != api::Returns::object) {
+      complain(endpoint.version.position, "\"version\" is of one row", "add returns = \"object\"");
+    }
+    for (const auto& [method, writing] : methods) {
+      if (!writing->set.value && writing->existing.value.empty()) continue;
+      complain(endpoint.version.position, "\"version\" is of one row, and a set has many",
+               "give the set an endpoint of its own");
+    }
+  }
+
+  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
+                    const http::Pattern& pattern) {
     const bool has_table = !writing.table.value.empty();
     if (writing.sql.value.empty() && !has_table) {
-      complain(writing.position, "this method has no statement", "add sql = \"...\", or table = \"...\" and its columns");
+      complain(writing.position, "this method has no statement",
+               "add sql = \"...\", or table = \"...\" and its columns");
     }
     if (!writing.sql.value.empty() && has_table) {
       complain(writing.table.position, "a method has either \"sql\" or \"table\"");
@@ -404,7 +433,8 @@ class Checker {
     }
   }
 
-  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options, const http::Pattern& pattern) {
+  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options,
+                    const http::Pattern& pattern) {
     if (!options.from) return;
     const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
