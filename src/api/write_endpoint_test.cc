@@ -255,11 +255,11 @@ class ConditionalWriteTest : public WriteEndpointTest {
 
 TEST_F(ConditionalWriteTest, TheRowIsReadAndLockedBeforeItIsWritten) {
   make_patch(true);
-  database.steps = {is_at_7, locked, written};
+  database.steps = {locked, is_at_7, written};
   http::Response response = patch({{"If-Match", "\"7\""}});
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.fields.get("ETag"), "\"8\"");
-  EXPECT_EQ(database.log, "begin repeatable read\nread\nlock\nupdate\ncommitted\n");
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\nread\nupdate\ncommitted\n");
 
   make_patch(false);
   database.steps = {is_at_7, written};
@@ -273,26 +273,26 @@ TEST_F(ConditionalWriteTest, TheRowIsReadAndLockedBeforeItIsWritten) {
 
 TEST_F(ConditionalWriteTest, WhatDoesNotHoldWritesNothing) {
   make_patch(true);
-  database.steps = {is_at_7};
+  database.steps = {locked, is_at_7};
   EXPECT_EQ(patch({{"If-Match", "\"6\""}}).status, 412);
-  EXPECT_EQ(database.log, "begin repeatable read\nread\ngone\n");
-  database.steps = {locked};
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\nread\ngone\n");
+  database.steps = {locked, locked};
   EXPECT_EQ(patch({{"If-Match", "*"}}).status, 412) << "there is no row";
   database.steps = {is_at_7};
   EXPECT_EQ(patch({{"If-None-Match", "*"}}).status, 412);
   EXPECT_EQ(database.log, "begin serializable\nread\ngone\n") << "what is not there cannot be locked";
-  database.steps = {{.rows = {{"a", "7"}, {"b", "7"}}, .changes = 0, .error = {}}};
+  database.steps = {locked, {.rows = {{"a", "7"}, {"b", "7"}}, .changes = 0, .error = {}}};
   EXPECT_EQ(patch({{"If-Match", "*"}}).status, 500);
   EXPECT_TRUE(database.log.ends_with("gone\n"));
 }
 
 TEST_F(ConditionalWriteTest, WhoeverWasInTheWayIsLookedAt) {
   make_patch(true);
-  database.steps = {is_at_7,
-                    {.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")},
+  database.steps = {{.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")},
+                    locked,
                     {.rows = {{"a", "8"}}, .changes = 0, .error = {}}};
   EXPECT_EQ(patch({{"If-Match", "\"7\""}}).status, 412);
-  EXPECT_EQ(database.log, "begin repeatable read\nread\nlock\ngone\nbegin repeatable read\nread\ngone\n")
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\ngone\nbegin repeatable read\nlock\nread\ngone\n")
       << "also where nothing else is tried again";
 }
 
@@ -301,7 +301,7 @@ TEST_F(ConditionalWriteTest, AConditionMayBeRequired) {
   EXPECT_EQ(patch({}).status, 428);
   EXPECT_EQ(patch({{"If-None-Match", "\"7\""}}).status, 428);
   EXPECT_EQ(database.log, "");
-  database.steps = {is_at_7, locked, written};
+  database.steps = {locked, is_at_7, written};
   EXPECT_EQ(patch({{"If-Match", "\"7\""}}).status, 200);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "api/batch/options.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
 #include "app/tls_options.h"
@@ -77,10 +79,11 @@ struct ServerOptions {
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
-    v.field("io", &ServerOptions::io,
-            "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
-            "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
-            "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
+    v.field(
+        "io", &ServerOptions::io,
+        "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
+        "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
+        "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
     v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
             {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,
@@ -140,6 +143,7 @@ struct Options {
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
+  std::optional<api::batch::Options> batch;
 
   // Nothing: there is none of that name.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
@@ -148,13 +152,22 @@ struct Options {
     }
     return std::nullopt;
   }
-  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that exist.
+  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that
+  // exist.
   [[nodiscard]] bool uses(const std::vector<Located<std::string>>& use, gateway::PolicyType type) const {
     for (const auto& name : use) {
       const auto index = find_policy(name.value);
       if (index && policies[*index].value.type.value == type) return true;
     }
     return false;
+  }
+
+  // Whether something writes to the database of that name.
+  [[nodiscard]] bool writes_to(std::string_view database) const {
+    if (batch && batch->database.value == database) return true;
+    return std::ranges::any_of(endpoints, [&](const api::EndpointOptions& endpoint) {
+      return endpoint.database.value == database && !endpoint.writing_methods().empty();
+    });
   }
 
   template <class Visitor>
@@ -166,6 +179,7 @@ struct Options {
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
+    v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);

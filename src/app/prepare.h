@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/batch/batch.h"
 #include "api/endpoint.h"
 #include "api/openapi/handler.h"
 #include "api/set_endpoint.h"
@@ -23,8 +24,8 @@ namespace sluice::app {
 struct Plan {
   struct Endpoint {
     http::Pattern pattern;
-    std::size_t index = 0;     // in options.endpoints
-    std::size_t database = 0;  // index in options.databases
+    std::size_t index = 0;                         // in options.endpoints
+    std::size_t database = 0;                      // index in options.databases
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
     std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
@@ -39,19 +40,18 @@ struct Plan {
     std::size_t index = 0;  // in options.websockets
   };
 
-  // Whether an endpoint writes to the database of this index.
-  [[nodiscard]] bool writes_to(std::size_t database) const;
-
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
-  std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]
+  std::optional<api::batch::Plan> batch;
+  std::size_t batch_database = 0;                                 // index in options.databases
+  std::shared_ptr<const api::openapi::Published> openapi;         // null: there is no [openapi]
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
-  std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
-  Io io;                                               // what the cores are to wait with
-  std::vector<std::string> warnings;                   // what works and may still be a mistake
-  std::vector<std::string> routes;                     // patterns by route id; the first is "no route"
+  std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
+  Io io;                                                          // what the cores are to wait with
+  std::vector<std::string> warnings;                              // what works and may still be a mistake
+  std::vector<std::string> routes;                                // patterns by route id; the first is "no route"
 };
 
 // Why there is no plan: text for the operator, and what the program exits with.

@@ -42,6 +42,7 @@ class Checker {
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
+    if (options_.batch) check_batch(*options_.batch);
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
@@ -283,7 +284,7 @@ class Checker {
   }
 
   void check_endpoint(api::EndpointOptions& endpoint) {
-    choose_database(endpoint);
+    choose_database(endpoint.database, endpoint.position, "this endpoint");
     check_use(endpoint.use);
     check_role_of(endpoint);
     const auto path = http::Pattern::parse(endpoint.path.value);
@@ -477,6 +478,25 @@ class Checker {
     }
   }
 
+  void check_batch(api::batch::Options& batch) {
+    check_use(batch.use);
+    const auto pattern = parse_path(batch.path);
+    if (!pattern) return;
+    const Position position = batch.path.position.line == 0 ? batch.position : batch.path.position;
+    if (!pattern->names().empty()) {
+      complain(position, "the path of [batch] has no parameters");
+    } else if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), position); !is_new) {
+      complain(position, fmt::format("something else has the path {}", batch.path.value), again(other->second));
+    }
+    choose_database(batch.database, batch.position, "[batch]");
+    const auto called = [&](const api::EndpointOptions& endpoint) {
+      return endpoint.database.value == batch.database.value;
+    };
+    if (errors_.empty() && std::ranges::none_of(options_.endpoints, called)) {
+      complain(batch.position, fmt::format("no endpoint of the database \"{}\" could be called", batch.database.value));
+    }
+  }
+
   // Nothing where it was complained about.
   std::optional<http::Pattern> parse_path(const Located<std::string>& path) {
     if (path.value.empty()) return {};
@@ -520,20 +540,19 @@ class Checker {
     return shape;
   }
 
-  void choose_database(api::EndpointOptions& endpoint) {
+  void choose_database(Located<std::string>& database, Position position, std::string_view whose) {
     std::vector<std::string_view> names;
-    for (const auto& database : options_.databases) names.push_back(database.name.value);
-    const std::string& wanted = endpoint.database.value;
+    for (const auto& one : options_.databases) names.push_back(one.name.value);
+    const std::string& wanted = database.value;
     if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
-      complain(endpoint.database.position, fmt::format("there is no [database.{}]", wanted),
-               did_you_mean(wanted, names));
+      complain(database.position, fmt::format("there is no [database.{}]", wanted), did_you_mean(wanted, names));
     } else if (wanted.empty() && names.empty()) {
-      complain(endpoint.position, "this endpoint needs a database", "add [database.main]");
+      complain(position, fmt::format("{} needs a database", whose), "add [database.main]");
     } else if (wanted.empty() && names.size() > 1) {
-      complain(endpoint.position, "this endpoint must say which database answers it",
+      complain(position, fmt::format("{} must say which database answers it", whose),
                fmt::format("add database = \"{}\"", names[0]));
     } else if (wanted.empty()) {
-      endpoint.database.value = names[0];
+      database.value = names[0];
     }
   }
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "core/sleep.h"
+#include "core/back_off.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
 
@@ -12,9 +12,9 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
-constexpr std::size_t unsent_bytes = 256 << 10;   // beyond, whoever brings rows waits
-constexpr std::size_t known_lines = 128 << 10;    // rows whose lines are still known when an error comes
-constexpr Duration server_patience = 60s;         // for each answer, where there is no statement timeout
+constexpr std::size_t unsent_bytes = 256 << 10;  // beyond, whoever brings rows waits
+constexpr std::size_t known_lines = 128 << 10;   // rows whose lines are still known when an error comes
+constexpr Duration server_patience = 60s;        // for each answer, where there is no statement timeout
 constexpr Duration first_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 
@@ -296,8 +296,7 @@ core::Task<Result<void>> Staging::roll_back() {
   }
 }
 
-core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments,
-                                              const ApplyOptions& options) {
+core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
   if (!error_) {
     if (auto begun = co_await begin(); !begun) co_return std::unexpected(std::move(begun.error()));
     if (auto ended = co_await end_copy(); !ended && !fault_) co_return std::unexpected(std::move(ended.error()));
@@ -308,13 +307,12 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
     co_return outcome;
   }
   if (error_) co_return std::unexpected(*error_);
-  Duration pause = first_pause;
+  core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(arguments, options);
     if (outcome || outcome.error().failure != Failure::conflict || tries == options.retries) co_return outcome;
     if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
-    co_await core::Sleep(pool_.reactor(), pool_.reactor().now() + pool_.jittered(pause));
-    pause = std::min(pause * 2, longest_pause);
+    co_await back_off.wait();
   }
 }
 
