@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/error_map.h"
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
@@ -37,9 +38,10 @@ struct EndpointPlan {
   std::vector<Source> sources;  // in the order of the statement's parameters
   bool from_client = false;     // a value comes with the request
   Layouts layouts;
-  std::optional<Version> version;        // of an object: its ETag
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  std::optional<Version> version;          // of an object: its ETag
+  std::shared_ptr<const RolePlan> role;    // null: it runs as the login
+  std::shared_ptr<const Guards> guards;    // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
 };
 
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
@@ -49,7 +51,10 @@ class Endpoint final : public http::Handler {
   // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
   Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
            TroubleLog* trouble = nullptr)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor), failure_(plan_->path, trouble) {}
+      : plan_(std::move(plan)),
+        database_(database),
+        reactor_(reactor),
+        failure_(plan_->path, trouble, plan_->errors.get()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 

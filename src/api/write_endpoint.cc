@@ -74,6 +74,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries) {
+  row_limits.row_bytes = row_limit(endpoint, options);
   const bool in_body = method != http::Method::delete_;
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
@@ -149,10 +150,12 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
     if (!rows.format) co_return refuse_type();
+    if (announces_more(request, plan_->body_limit)) co_return refuse_length();
     for (;;) {
       auto piece = co_await request.body->read();
       if (!piece) co_return refuse_body(piece.error());
       if (piece->empty()) break;
+      if (piece->size() > plan_->body_limit - rows.bytes.size()) co_return refuse_length();
       rows.bytes += *piece;
     }
   }
@@ -185,7 +188,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   Binder binder;
   std::vector<sql::Argument> arguments;
   const auto reader_of_body = [&] {
-    auto reader = RowReader::make(*rows.format, plan.shape, {});
+    auto reader = RowReader::make(*rows.format, plan.shape, plan.row_limits);
     reader->feed(rows.bytes);
     return reader;
   };
@@ -199,6 +202,8 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   if (rows.format) {
     rows.count = 0;
     auto reader = reader_of_body();
+    std::optional<schema::RowCheck> check;
+    if (plan.schema) check.emplace(*plan.schema, plan.shape, *rows.format);
     for (auto next = next_of(*reader); next != RowReader::Next::end; next = next_of(*reader)) {
       if (next == RowReader::Next::broken) {
         outcome.refusal = refuse_unreadable({&reader->fault(), 1});
@@ -209,6 +214,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       if (next == RowReader::Next::bad_row) {
         fault = reader->fault();
       } else {
+        if (check && !check->holds(*reader, most_faults, outcome.faults)) {
+          if (outcome.faults.size() == most_faults) break;
+          continue;
+        }
         arguments.clear();
         auto bound = binder.bind(plan.main.sources, request, reader->row(), arguments);
         if (bound && row == 0) bound = bind_before(binder, request, reader->row());

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "api/body/row_reader.h"
+#include "api/error_map.h"
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
 #include "api/require.h"
 #include "api/role.h"
+#include "api/schema/row_check.h"
 #include "api/source.h"
 #include "api/version.h"
 #include "core/reactor.h"
@@ -61,6 +63,8 @@ struct WritePlan {
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
+  std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
+  RowLimits row_limits;
   std::vector<Step> before;
   std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
@@ -68,19 +72,24 @@ struct WritePlan {
   std::optional<LocationPattern> location;
   Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
-  std::shared_ptr<const RolePlan> role;       // null: it runs as the login
-  std::shared_ptr<const Guards> guards;       // null: nothing is required
-  std::shared_ptr<const CurrentRow> current;  // null: the endpoint has no `version`
-  std::optional<Version> returned;            // of the main statement's columns, where it is known from them
+  std::shared_ptr<const RolePlan> role;          // null: it runs as the login
+  std::shared_ptr<const Guards> guards;          // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever
+  std::shared_ptr<const schema::Schema> schema;  // of each row; null: none
+  std::shared_ptr<const CurrentRow> current;     // null: the endpoint has no `version`
+  std::optional<Version> returned;               // of the main statement's columns, where it is known from them
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
-// with what they return. The body is held in memory, at most [server] body_limit.
+// with what they return. The body is held in memory, at most WritePlan::body_limit.
 class WriteEndpoint final : public http::Handler {
  public:
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
                 TroubleLog* trouble = nullptr)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor), failures_(plan_->path, trouble) {}
+      : plan_(std::move(plan)),
+        database_(database),
+        reactor_(reactor),
+        failures_(plan_->path, trouble, plan_->errors.get()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 

@@ -90,7 +90,8 @@ struct ServerOptions {
             "The longest target (path and query) of a request: 414 beyond it.", {.min = 64_B, .max = 63_KiB});
     v.field("field_limit", &ServerOptions::field_limit, "The fields of a request's header: 431 beyond it.",
             {.min = 8, .max = 1000});
-    v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
+    v.field("body_limit", &ServerOptions::body_limit,
+            "The longest request body: 413 beyond it. An endpoint may have its own.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
     v.field("body_timeout", &ServerOptions::body_timeout,
@@ -143,6 +144,7 @@ struct Options {
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
+  std::vector<Named<api::ErrorOptions>> errors;
   std::optional<api::batch::Options> batch;
 
   // Nothing: there is none of that name.
@@ -182,6 +184,9 @@ struct Options {
     v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
+    v.field(
+        "errors", &Options::errors,
+        "What errors of the databases are answered with, by SQLSTATE: `P0001 = 422`, or by its class: `23xxx = 409`.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
   }
 };

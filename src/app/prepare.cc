@@ -157,7 +157,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
     if (!databases[index]) continue;  // complained about above
     EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], config.source,
-                                    errors.list);
+                                    errors.list, plan->options);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(named->value, endpoint.error());
     if (!*endpoint) continue;
@@ -170,7 +170,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const auto named = std::ranges::find(plan->options.databases, plan->options.batch->database.value,
                                          [](const auto& one) -> const std::string& { return one.name.value; });
     plan->batch_database = static_cast<std::size_t>(named - plan->options.databases.begin());
-    plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch, .set_config = {}, .routes = {}});
+    plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
+                                         .set_config = {},
+                                         .routes = {},
+                                         .body_limit = plan->options.server.body_limit,
+                                         .errors = api::ErrorMap::make({}, plan->options.errors)});
     if (!named->value.is_sqlite() && databases[plan->batch_database]) {
       auto statement = loop.run(databases[plan->batch_database]->prepare_writing(api::batch::set_config_statement,
                                                                                  next_ids[plan->batch_database]++, {}));

@@ -15,7 +15,7 @@ namespace sluice::app {
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
                                          std::uint32_t& next_id, const config::Source& source,
-                                         std::vector<config::Diagnostic>& errors)
+                                         std::vector<config::Diagnostic>& errors, const Options& all)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
@@ -23,8 +23,10 @@ EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions&
       next_id_(next_id),
       source_(source),
       errors_(errors),
+      all_(all),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
-      role_(api::role_plan(database_options)) {}
+      role_(api::role_plan(database_options)),
+      error_map_(api::ErrorMap::make(options.errors, all.errors)) {}
 
 sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
   auto pattern = http::Pattern::parse(options_.path.value);
@@ -57,6 +59,7 @@ void EndpointPreparation::prepare_get() {
   if (!statement) return;
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
+  made->errors = error_map_;
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
   if (options_.version.value.empty()) return;
@@ -141,7 +144,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
-  made->role = role_;
+  complete(*made, writing);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   made_.sets.push_back(std::move(made));
 }
@@ -165,7 +168,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   auto made =
       std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
-  made->role = role_;
+  complete(*made, writing);
   if (current_) {
     made->current = current_;
     made->returned = api::returned_version(current_->version, options_.version.value, made_.get->statement.columns,
@@ -173,6 +176,27 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   if (const auto guards = guards_of(&writing, true)) made->guards = *guards;
   made_.writes.push_back(std::move(made));
+}
+
+template <class WritePlan>
+void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& writing) {
+  made.role = role_;
+  made.errors = error_map_;
+  made.body_limit = api::body_limit(options_, writing, all_.server.body_limit);
+  if (!writing.schema) return;
+  const JsonOrFile& written = writing.schema->value;
+  if (made.shape.names.empty()) {
+    complain(writing.schema->position, "\"schema\" is of a body, and this method takes nothing from one");
+    return;
+  }
+  auto parsed = api::schema::Schema::parse(written.json);
+  if (!parsed) {
+    const auto& [pointer, reason] = parsed.error();
+    complain(writing.schema->position, "the schema" + (written.file.empty() ? "" : " " + written.file) +
+                                           (pointer.empty() ? "" : ", at " + pointer) + ": " + reason);
+    return;
+  }
+  made.schema = std::move(*parsed);
 }
 
 // What the file says of the values of each method, against what the database has said of them.

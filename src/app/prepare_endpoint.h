@@ -20,7 +20,7 @@ class EndpointPreparation {
   // outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
                       sql::Database& database, std::uint32_t& next_id, const config::Source& source,
-                      std::vector<config::Diagnostic>& errors);
+                      std::vector<config::Diagnostic>& errors, const Options& all);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
@@ -35,6 +35,9 @@ class EndpointPreparation {
   void prepare_statements(http::Method method, const api::MethodOptions& writing,
                           std::vector<Located<std::string>> texts, bool updates_first);
   void check_values();
+  // What methods that write have in common.
+  template <class WritePlan>
+  void complete(WritePlan& made, const api::MethodOptions& writing);
 
   // Of the endpoint and of one of its methods, null is GET; nothing where it was complained about.
   [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
@@ -52,11 +55,13 @@ class EndpointPreparation {
   std::uint32_t& next_id_;
   const config::Source& source_;
   std::vector<config::Diagnostic>& errors_;
+  const Options& all_;
   const sql::Dialect dialect_;
 
   Plan::Endpoint made_;
   std::vector<sql::Parameter> declared_;
   std::shared_ptr<const api::RolePlan> role_;
+  std::shared_ptr<const api::ErrorMap> error_map_;
   std::shared_ptr<const api::CurrentRow> current_;  // what methods that write compare; null: there is no version
   std::vector<std::string> used_;                   // names of parameters that statements take
   bool whole_ = true;                               // every statement was taken

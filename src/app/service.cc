@@ -1,5 +1,6 @@
 #include "app/service.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -28,11 +29,23 @@ std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::
   return http::HttpsRedirect(next);
 }
 
-http::ServerOptions server_options(const ServerOptions& options) {
+// What handlers of bodies refuse by their own limits must come to them first.
+std::uint64_t largest_body(const Options& all) {
+  std::uint64_t largest = all.server.body_limit;
+  for (const api::EndpointOptions& endpoint : all.endpoints) {
+    for (const auto& [method, writing] : endpoint.writing_methods()) {
+      largest = std::max(largest, api::body_limit(endpoint, *writing, all.server.body_limit));
+    }
+  }
+  return largest;
+}
+
+http::ServerOptions server_options(const Options& all) {
+  const ServerOptions& options = all.server;
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
           .field_limit = options.field_limit,
-          .body_limit = options.body_limit,
+          .body_limit = largest_body(all),
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
@@ -63,7 +76,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
-              server_options(plan_->options.server), this) {
+              server_options(plan_->options), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
     const auto& database = plan_->options.databases[i];

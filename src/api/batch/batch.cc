@@ -233,7 +233,7 @@ Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy
       policies_(std::move(policies)),
       reactor_(reactor),
       trouble_(trouble),
-      failures_(plan.options.path.value, trouble) {}
+      failures_(plan.options.path.value, trouble, plan.errors.get()) {}
 
 Batch::~Batch() = default;
 
@@ -249,11 +249,13 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   if (body_format(request) != BodyFormat::json) {
     co_return http::problem(415, "A batch is application/json, in UTF-8 and not compressed.");
   }
+  if (announces_more(request, plan_.body_limit)) co_return refuse_length();
   std::string json;
   for (;;) {
     auto piece = co_await request.body->read();
     if (!piece) co_return refuse_body(piece.error());
     if (piece->empty()) break;
+    if (piece->size() > plan_.body_limit - json.size()) co_return refuse_length();
     json += *piece;
   }
   const auto calls = parse_calls(json, plan_.options.calls);

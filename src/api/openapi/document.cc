@@ -8,6 +8,7 @@
 
 #include "api/openapi/json_object.h"
 #include "api/openapi/schema.h"
+#include "api/schema/rules.h"
 #include "http/message.h"
 
 namespace sluice::api::openapi {
@@ -358,10 +359,13 @@ class Maker {
   };
 
   // Adds `own`, and what every operation may answer.
-  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const Guards* guards) {
+  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const auto& plan) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
-    if (guards != nullptr) {
-      for (const int status : guards->statuses()) own.insert(status);
+    if (plan.guards) {
+      for (const int status : plan.guards->statuses()) own.insert(status);
+    }
+    if (plan.errors) {
+      for (const int status : plan.errors->statuses()) own.insert(status);
     }
     if (!resource.pattern->names().empty()) own.insert(404);
     if (!resource.security.empty()) own.insert(401);
@@ -450,7 +454,7 @@ class Maker {
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
     if (plan.version) own.insert(412);
-    add_problems(responses, resource, std::move(own), plan.guards.get());
+    add_problems(responses, resource, std::move(own), plan);
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
@@ -466,20 +470,27 @@ class Maker {
     return found == resource.tables.end() ? nullptr : &found->second;
   }
 
-  // In every format that is taken: one object, or several.
-  std::string request_body(const std::string& object, const std::string& form) {
+  // In every format that is taken: one object, or several. `given`: what the configuration says of the object, or null.
+  std::string request_body(const std::string& object, const std::string& form, const schema::Schema* given) {
     const auto named = [&](std::string_view what, const std::string& schema) {
       const std::string name = schema_name(what);
       schemas_.add(name, schema);
       return reference("schemas", name);
     };
-    const std::string one = named("Body", object);
+    std::string one;
+    if (given != nullptr) {
+      const std::string name = schema_name("Body");
+      schemas_.add(name, schema::relocated(given->text(), "#/components/schemas/" + name));
+      one = reference("schemas", name);
+    } else {
+      one = named("Body", object);
+    }
     const std::string schema = R"({"anyOf":[)" + one + R"(,{"type":"array","items":)" + one + "}]}";
     JsonObject content;
     content.add("application/json", JsonObject().add("schema", schema).text());
     for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
     content.add("application/x-www-form-urlencoded",
-                JsonObject().add("schema", form == object ? one : named("Form", form)).text());
+                JsonObject().add("schema", form == object && given == nullptr ? one : named("Form", form)).text());
     return JsonObject().add("required", "true").add("content", content.text()).text();
   }
 
@@ -522,9 +533,9 @@ class Maker {
     const bool has_body = !plan.shape.names.empty();
     if (has_body) {
       const std::string object = R"({"type":"object"})";
-      operation.add("requestBody", whole_body
-                                       ? request_body(object, object)
-                                       : request_body(fields.schema(Null::possible), fields.schema(Null::never)));
+      operation.add("requestBody", whole_body ? request_body(object, object, plan.schema.get())
+                                              : request_body(fields.schema(Null::possible), fields.schema(Null::never),
+                                                             plan.schema.get()));
     }
 
     JsonObject responses;
@@ -563,7 +574,7 @@ class Maker {
     if (misses) own.insert(404);
     if (plan.current) own.insert(412);
     if (plan.current && plan.current->required) own.insert(428);
-    add_problems(responses, resource, own, plan.guards.get());
+    add_problems(responses, resource, own, plan);
     return operation.add("responses", responses.text());
   }
 
@@ -583,10 +594,10 @@ class Maker {
     JsonObject responses;
     responses.add("200",
                   answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
-    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan.guards.get());
+    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan);
     JsonObject operation;
     return operation.add("parameters", parameters.list().text())
-        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never)))
+        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never), plan.schema.get()))
         .add("responses", responses.text());
   }
 
