@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t read_size = 64 << 10;
 
-std::string quoted(std::string_view identifier) {
+std::string quoted_identifier(std::string_view identifier) {
   std::string text = "\"";
   for (const char c : identifier) text += c == '"' ? std::string("\"\"") : std::string(1, c);
   return text += '"';
@@ -24,7 +24,7 @@ std::string listen_statement(std::span<const Topic> topics) {
   for (std::size_t i = 0; i < topics.size(); ++i) {
     const auto before = topics.first(i);
     if (std::ranges::find(before, topics[i].channel, &Topic::channel) != before.end()) continue;
-    sql += "LISTEN " + quoted(topics[i].channel) + ";";
+    sql += "LISTEN " + quoted_identifier(topics[i].channel) + ";";
   }
   return sql;
 }
