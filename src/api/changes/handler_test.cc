@@ -160,7 +160,8 @@ TEST_F(ChangesHandlerTest, RequirementsHold) {
 
 TEST_F(ChangesHandlerTest, TheRoleMustBeAllowedToRead) {
   auto role = std::make_shared<RolePlan>();
-  role->source = Source{.name = "role", .from = From::claim, .key = "role"};
+  role->source.emplace().from = From::claim;
+  role->source->key = "role";
   plan->role = role;
   plan->permission.emplace().parameters.resize(2);
   const auto claims = http::Claims::parse(R"({"role":"reader"})");
