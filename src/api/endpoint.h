@@ -40,6 +40,9 @@ struct EndpointPlan {
   std::shared_ptr<const Guards> guards;  // null: nothing is required
 };
 
+// For the log, where there may be one only.
+[[nodiscard]] sql::Error several_rows();
+
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
 // the database gives at once is answered whole, with its length; a longer one is streamed.
 class Endpoint final : public http::Handler {
