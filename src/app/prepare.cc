@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/file_endpoint.h"
 #include "api/openapi/document.h"
 #include "api/table_sql.h"
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/config/statement.h"
 #include "app/config/values.h"
+#include "app/run_task.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
@@ -21,19 +23,9 @@
 namespace sluice::app {
 namespace {
 
-// Runs one coroutine to its end on a loop of its own.
 template <class T>
 T run(core::Reactor& reactor, core::Mailbox& mailbox, core::Task<T> task) {
-  std::optional<T> result;
-  core::TaskGroup tasks;
-  tasks.spawn([](core::Task<T> inner, std::optional<T>& into) -> core::Task<void> {
-    into.emplace(co_await std::move(inner));
-  }(std::move(task), result));
-  while (!result) {
-    mailbox.deliver();
-    if (!result) reactor.turn(reactor.now() + 100ms);
-  }
-  return std::move(*result);
+  return run_task(reactor, mailbox, std::move(task));
 }
 
 // Until the database answers or `patience` is over; what is wrong with a password or a name does not pass with time.
@@ -130,6 +122,18 @@ void publish(Plan& plan) {
   auto document = api::openapi::make_document(*plan.options.openapi, resources);
   for (std::string& warning : document.warnings) plan.warnings.push_back(std::move(warning));
   plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
+}
+
+// Tells the method's files what their stores take. What is wrong with them, or nothing.
+std::string settle_uploads(const Options& options, api::WritePlan& plan) {
+  if (!plan.uploads.fault.empty()) return plan.uploads.fault;
+  if (!plan.uploads.empty() && plan.method == http::Method::delete_) return "DELETE takes no files";
+  for (api::UploadPlan::File& file : plan.uploads.files) {
+    const auto store = options.find_store(file.store);
+    if (!store) return "there is no [store." + file.store + "]";
+    for (const auto& type : options.stores[*store].value.types) file.types.push_back(type.value);
+  }
+  return {};
 }
 
 http::Pattern files_pattern(const std::string& path) {
@@ -281,10 +285,22 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                .message = "endpoint \"" + options.path.value + "\": its statement returns no columns"});
         statement.reset();
       }
+      if (statement && options.returns == api::Returns::file) {
+        if (const std::string wrong = api::check_file_columns(statement->columns); !wrong.empty()) {
+          errors.list.push_back(
+              {.position = options.get.position, .message = "endpoint \"" + options.path.value + "\": " + wrong});
+        }
+      }
       whole = statement.has_value();
       if (statement) {
         auto made = std::make_shared<api::EndpointPlan>(options, *pattern, std::move(*statement));
         made->role = role;
+        const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
+        if (upload != made->sources.end()) {
+          errors.list.push_back(
+              {.position = options.get.position,
+               .message = "endpoint \"" + options.path.value + "\": GET takes no file for :" + upload->name});
+        }
         const auto guards = guards_of(nullptr, false);
         whole &= guards.has_value();
         if (guards) made->guards = *guards;
@@ -363,7 +379,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       auto made = std::make_shared<api::WritePlan>(method, options, *writing, *pattern, std::move(statements),
                                                    updates_first);
       made->role = role;
-      const auto guards = guards_of(writing, true);
+      if (const std::string wrong = settle_uploads(plan->options, *made); !wrong.empty()) {
+        errors.list.push_back({.position = writing->position.line != 0 ? writing->position : options.position,
+                               .message = "endpoint \"" + options.path.value +
+                                          "\": " + std::string(http::name_of(method)) + ": " + wrong});
+      }
+      // Those of a method that takes files are asked before, outside of its transaction.
+      const auto guards = guards_of(writing, made->uploads.empty());
       whole &= guards.has_value();
       if (guards) made->guards = *guards;
       endpoint.writes.push_back(std::move(made));
@@ -373,6 +395,28 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (whole) config::check_parameters(options, {used.begin(), used.end()}, config.source, errors.list);
     plan->routes.push_back(options.path.value);
     plan->endpoints.push_back(std::move(endpoint));
+  }
+  for (const auto& store : plan->options.stores) {
+    const files::StoreOptions& options = store.value;
+    if (options.used.value.empty()) continue;
+    const auto named = std::ranges::find(plan->options.databases, options.database.value,
+                                         [](const auto& one) -> const std::string& { return one.name.value; });
+    const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
+    if (!databases[index]) continue;
+    auto prepared = run(*reactor, mailbox, databases[index]->prepare(options.used.value, next_ids[index]++, {}));
+    if (prepared) {
+      const auto reads =
+          run(*reactor, mailbox, sql::check_reading(*databases[index], named->value, options.used.value, {}));
+      if (!reads) prepared = std::unexpected(reads.error());
+    }
+    if (prepared && prepared->columns.size() == 1 && prepared->parameters.empty()) continue;
+    const bool away = !prepared && (prepared.error().failure == sql::Failure::unavailable ||
+                                    prepared.error().failure == sql::Failure::lost);
+    if (away) return unreachable(named->value, prepared.error());
+    errors.list.push_back({.position = options.used.position,
+                           .message = "store \"" + store.name.value + "\": " +
+                                      (prepared ? "\"used\" returns one column, the hashes, and has no parameters"
+                                                : describe(prepared.error()))});
   }
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
