@@ -6,6 +6,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -20,6 +21,10 @@ from cluster import Postgres, free_port  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build/release"))
 SLUICE = os.environ.get("SLUICE", str(BUILD / "sluice"))
+
+# A shell starts what runs in the background with SIGINT ignored, and so would every perf and strace that it is to end.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Ten thousand connections need as many descriptors, in wrk and in the servers.
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -37,6 +37,18 @@ function(sluice_precompiled target)
   endif()
 endfunction()
 
+# ThreadSanitizer sees nothing in a test of one thread: of a list of tests, leaves those that name what has several.
+function(sluice_keep_threaded list)
+  set(kept)
+  foreach(test IN LISTS ${list})
+    file(STRINGS ${test} threaded REGEX "^#include (<thread>|\"core/(blocking_pool|core|mailbox|mesh|spsc_ring)\\.h\"|\".*(sqlite/|writing_fixture).*\")")
+    if(threaded)
+      list(APPEND kept ${test})
+    endif()
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
+endfunction()
+
 # One folder of src/ is one static library; the tests and micro benchmarks that lie in it become test_NAME and bench_NAME.
 function(sluice_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${name}/*.cc)
@@ -45,6 +57,9 @@ function(sluice_module name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "(_test|_bench|/main)\\.cc$")
+  if(SLUICE_SANITIZE STREQUAL "thread")
+    sluice_keep_threaded(tests)
+  endif()
 
   if(sources)
     add_library(sluice_${name} STATIC ${sources})

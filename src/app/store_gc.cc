@@ -15,8 +15,7 @@
 
 #include "app/cli.h"
 #include "app/config/text.h"
-#include "app/run_task.h"
-#include "core/blocking_pool.h"
+#include "app/loop.h"
 #include "files/blob_folder.h"
 #include "http/blob.h"
 #include "sql/open.h"
@@ -77,9 +76,7 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
 }  // namespace
 
 int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, std::FILE* errors) {
-  const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
-  core::Mailbox mailbox(*reactor);
-  core::BlockingPool threads(1, 16);
+  Loop loop;
   int code = exit_ok;
   std::size_t looked_at = 0;
   for (const auto& [name, store] : config.options.stores) {
@@ -98,14 +95,13 @@ int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, 
         std::time(nullptr) - std::chrono::duration_cast<std::chrono::seconds>(store.grace).count();
     const auto database = std::ranges::find(config.options.databases, store.database.value,
                                             [](const auto& one) -> const std::string& { return one.name.value; });
-    auto opened = sql::open_database(database->value, *reactor, mailbox, threads, nullptr);
+    auto opened = sql::open_database(database->value, *loop.reactor, loop.mailbox, loop.threads, nullptr);
     if (!opened) {
       failed(opened.error().message);
       continue;
     }
-    const auto used = run_task(
-        *reactor, mailbox,
-        hashes_in_use(**opened, store.used.value, database->value.is_sqlite(), reactor->now() + query_patience));
+    const auto used = loop.run(hashes_in_use(**opened, store.used.value, database->value.is_sqlite(),
+                                             loop.reactor->now() + query_patience));
     if (!used) {
       failed("\"used\": " + used.error());
       continue;

@@ -87,6 +87,8 @@ std::shared_ptr<BlobFolder> BlobFolder::open(const std::string& path, Temporarie
   if (::faccessat(root.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
     throw std::system_error(errno, std::generic_category(), path);
   }
+  // By which a file without a name is given one.
+  if (::access("/proc/self/fd", X_OK) != 0) temporaries = Temporaries::named;
   return std::shared_ptr<BlobFolder>(new BlobFolder(std::move(root), temporaries));
 }
 

@@ -93,7 +93,13 @@ class Store::Writer final : public http::BlobWriter {
     co_return Result<void>{};
   }
   void gather(std::string_view bytes) {
-    job_->gathered += bytes;
+    // Never more than the chunk that is stated.
+    std::string& gathered = job_->gathered;
+    const std::size_t wanted = gathered.size() + bytes.size();
+    if (wanted > gathered.capacity()) {
+      gathered.reserve(std::min(chunk_bytes, std::max(wanted, 2 * gathered.capacity())));
+    }
+    gathered += bytes;
     size_ += bytes.size();
   }
   // Looks at the first bytes, once they are there.

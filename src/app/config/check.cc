@@ -344,9 +344,15 @@ class Checker {
     }
   }
 
+  // Nothing: there is none, or it was complained about when it was read.
+  static std::optional<api::SourceName> source_of(const api::ParamOptions& options) {
+    if (!options.from) return {};
+    auto source = api::parse_source(options.from->value);
+    return source ? std::optional(std::move(*source)) : std::nullopt;
+  }
+
   void choose_store_of(api::ParamOptions& options) {
-    const auto source = options.from ? api::parse_source(options.from->value)
-                                     : std::expected<api::SourceName, std::string>(std::unexpected(std::string()));
+    const auto source = source_of(options);
     const bool is_hash = source && source->from == api::From::upload && source->field == api::UploadField::hash;
     // "upload.type" may be of a body that is the file itself, which is sorted out when all sources are known.
     const bool may_be_property = is_hash && (source->key == "type" || source->key == "size");
@@ -411,9 +417,7 @@ class Checker {
     for (const auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
-      const auto source = column.value.from
-                              ? api::parse_source(column.value.from->value)
-                              : std::expected<api::SourceName, std::string>(std::unexpected(std::string()));
+      const auto source = source_of(column.value);
       if (source && source->from == api::From::upload && (is_set || method == http::Method::delete_)) {
         complain(column.value.from->position, is_set ? "a set takes no files" : "DELETE takes no files");
       }

@@ -1,0 +1,253 @@
+#include "app/prepare_endpoint.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "api/file_endpoint.h"
+#include "api/table_sql.h"
+#include "app/config/statement.h"
+#include "app/config/values.h"
+#include "sql/reading.h"
+
+namespace sluice::app {
+
+EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
+                                         const sql::DatabaseOptions& database_options, sql::Database& database,
+                                         std::uint32_t& next_id, const Options& all, const config::Source& source,
+                                         std::vector<config::Diagnostic>& errors)
+    : loop_(loop),
+      options_(options),
+      database_options_(database_options),
+      database_(database),
+      next_id_(next_id),
+      all_(all),
+      source_(source),
+      errors_(errors),
+      dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
+      role_(api::role_plan(database_options)) {}
+
+sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
+  auto pattern = http::Pattern::parse(options_.path.value);
+  if (!pattern) {
+    errors_.push_back({.position = options_.path.position, .message = pattern.error()});
+    return std::nullopt;
+  }
+  made_.pattern = std::move(*pattern);
+  declared_ = api::declared_parameters(options_, made_.pattern);
+  if (!options_.get.value.empty()) prepare_get();
+  for (const auto& [method, writing] : options_.writing_methods()) prepare_method(method, *writing);
+  if (away_) return std::unexpected(std::move(*away_));
+  check_values();
+  if (whole_) config::check_parameters(options_, {used_.begin(), used_.end()}, source_, errors_);
+  return std::move(made_);
+}
+
+void EndpointPreparation::prepare_get() {
+  auto prepared = loop_.run(database_.prepare(options_.get.value, next_id_++, declared_));
+  if (prepared) {
+    const auto reads = loop_.run(sql::check_reading(database_, database_options_, options_.get.value, declared_));
+    if (!reads) prepared = std::unexpected(reads.error());
+  }
+  auto statement = take(options_.get, std::move(prepared));
+  if (statement && statement->columns.empty()) {
+    complain(options_.get.position, "its statement returns no columns");
+    whole_ = false;
+    return;
+  }
+  if (!statement) return;
+  if (options_.returns == api::Returns::file) {
+    if (const std::string wrong = api::check_file_columns(statement->columns); !wrong.empty()) {
+      complain(options_.get.position, wrong);
+    }
+  }
+  auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
+  made->role = role_;
+  const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
+  if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
+  if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
+  made_.get = std::move(made);
+}
+
+void EndpointPreparation::prepare_method(http::Method method, const api::MethodOptions& writing) {
+  if (!writing.table.value.empty()) {
+    prepare_table(method, writing);
+    return;
+  }
+  std::vector<Located<std::string>> texts = writing.before;
+  texts.push_back(writing.sql);
+  prepare_statements(method, writing, std::move(texts), false);
+}
+
+void EndpointPreparation::prepare_table(http::Method method, const api::MethodOptions& writing) {
+  const auto table = loop_.run(sql::describe_table(database_, dialect_, writing.table.value, next_id_++));
+  if (!table) {
+    refused(writing.table, table.error());
+    return;
+  }
+  if (!config::check_columns(options_, writing, *table, errors_)) {
+    whole_ = false;
+    return;
+  }
+  made_.tables.emplace_back(method, *table);
+  if (!writing.existing.value.empty() || writing.set.value) {
+    prepare_set(method, writing, *table);
+    return;
+  }
+  auto made = api::make_table_sql(method, writing, made_.pattern, dialect_, *table);
+  if (!made) {
+    complain(writing.table.position, made.error());
+    whole_ = false;
+    return;
+  }
+  for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
+  std::vector<Located<std::string>> texts = writing.before;
+  const bool updates_first = !made->update_first.empty();
+  if (updates_first) texts.emplace_back(std::move(made->update_first), writing.table.position);
+  texts.emplace_back(std::move(made->sql), writing.table.position);
+  prepare_statements(method, writing, std::move(texts), updates_first);
+}
+
+void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table) {
+  auto set = api::set_options(method, writing, made_.pattern);
+  set.first_id = std::exchange(next_id_, next_id_ + sql::set_statements);
+  auto prepared = loop_.run(sql::prepare_set(database_, dialect_, table, std::move(set), declared_));
+  if (!prepared) {
+    refused(writing.existing.value.empty() ? writing.table : writing.existing, prepared.error());
+    return;
+  }
+  for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
+  for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
+  auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
+  made->role = role_;
+  if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
+  made_.sets.push_back(std::move(made));
+}
+
+void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
+                                             std::vector<Located<std::string>> texts, bool updates_first) {
+  std::vector<sql::Statement> statements;
+  for (const auto& text : texts) {
+    auto prepared = loop_.run(database_.prepare_writing(text.value, next_id_++, declared_));
+    // Nobody has written the text of a table's statement, so there is no place in it to tell.
+    if (!prepared && !writing.table.value.empty()) prepared.error().position = 0;
+    if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
+  }
+  if (statements.size() != texts.size()) return;
+  if (!writing.location.value.empty()) {
+    const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
+    if (!location) {
+      complain(writing.location.position, location.error());
+      return;
+    }
+  }
+  auto made =
+      std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
+  made->role = role_;
+  settle_uploads(*made, writing);
+  // Those of a method that takes files are asked before, outside of its transaction.
+  if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
+  made_.writes.push_back(std::move(made));
+}
+
+// Tells the method's files what their stores take, and what is wrong with them.
+void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing) {
+  const Position position = writing.position.line != 0 ? writing.position : options_.position;
+  if (!plan.uploads.fault.empty()) {
+    complain(position, std::string(http::name_of(plan.method)) + ": " + plan.uploads.fault);
+    return;
+  }
+  if (!plan.uploads.empty() && plan.method == http::Method::delete_) complain(position, "DELETE takes no files");
+  for (api::UploadPlan::File& file : plan.uploads.files) {
+    const auto store = all_.find_store(file.store);
+    if (!store) continue;  // complained about when the file was checked
+    for (const auto& type : all_.stores[*store].value.types) file.types.push_back(type.value);
+  }
+}
+
+// What the file says of the values of each method, against what the database has said of them.
+void EndpointPreparation::check_values() {
+  std::vector<config::BoundValue> values;
+  const auto add = [&](std::span<const api::Source> sources, const sql::Statement* statement) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const bool described = statement != nullptr && i < statement->described_types.size();
+      values.push_back({.source = &sources[i], .oid = described ? statement->described_types[i] : 0});
+    }
+  };
+  const auto check = [&](http::Method method) {
+    const sql::Table* table = nullptr;
+    const api::MethodOptions* writing = nullptr;
+    for (const auto& [its_method, its_options] : options_.writing_methods()) {
+      if (its_method == method) writing = its_options;
+    }
+    for (const auto& [its_method, its_table] : made_.tables) {
+      if (its_method == method && dialect_ == sql::Dialect::postgres) table = &its_table;
+    }
+    config::check_values(options_, writing, table, values, source_, errors_);
+    values.clear();
+  };
+  if (made_.get) {
+    add(made_.get->sources, &made_.get->statement);
+    check(http::Method::get);
+  }
+  for (const auto& write : made_.writes) {
+    for (const auto& step : write->before) add(step.sources, &step.statement);
+    if (write->update_first) add(write->update_first->sources, &write->update_first->statement);
+    add(write->main.sources, &write->main.statement);
+    check(write->method);
+  }
+  for (const auto& set : made_.sets) {
+    add(set->staged, nullptr);
+    add(set->shared, nullptr);
+    check(set->method);
+  }
+}
+
+std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of(const api::MethodOptions* method,
+                                                                                 bool in_transaction) {
+  auto guards = std::make_shared<api::Guards>();
+  for (const auto& one : options_.require.items) guards->add(one, made_.pattern);
+  if (method != nullptr) {
+    for (const auto& one : method->require.items) guards->add(one, made_.pattern);
+  }
+  if (guards->empty()) return nullptr;
+  for (std::size_t i = 0; i < guards->queries().size(); ++i) {
+    const auto& query = guards->queries()[i];
+    const std::string text = api::exists_statement(query.written->sql);
+    auto prepared = loop_.run(in_transaction ? database_.prepare_writing(text, next_id_++, declared_)
+                                             : database_.prepare(text, next_id_++, declared_));
+    if (!prepared && prepared.error().position > api::exists_statement_offset) {
+      const std::string_view before = std::string_view(query.options->that.value).substr(0, query.written->offset);
+      prepared.error().position += config::count_characters(before) - api::exists_statement_offset;
+    }
+    auto statement = take(query.options->that, std::move(prepared));
+    if (!statement) return std::nullopt;
+    guards->prepared(i, std::move(*statement), options_, made_.pattern);
+  }
+  return guards;
+}
+
+std::optional<sql::Statement> EndpointPreparation::take(const Located<std::string>& text,
+                                                        sql::Result<sql::Statement> statement) {
+  if (!statement) {
+    refused(text, statement.error());
+    return std::nullopt;
+  }
+  for (const sql::Parameter& parameter : statement->parameters) used_.push_back(parameter.name);
+  return std::move(*statement);
+}
+
+void EndpointPreparation::refused(const Located<std::string>& text, const sql::Error& error) {
+  whole_ = false;
+  if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
+    away_ = error;
+  } else {
+    errors_.push_back(config::statement_refused(options_, text, error, source_));
+  }
+}
+
+void EndpointPreparation::complain(Position position, const std::string& what) {
+  errors_.push_back({.position = position, .message = "endpoint \"" + options_.path.value + "\": " + what});
+}
+
+}  // namespace sluice::app

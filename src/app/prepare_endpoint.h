@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/config/source.h"
+#include "app/loop.h"
+#include "app/prepare.h"
+
+namespace sluice::app {
+
+// Has one [[endpoint]] described by its database: a statement or a table for each of its methods. What is wrong with
+// them becomes an error of the file, at its place.
+class EndpointPreparation {
+ public:
+  // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
+  // file that the endpoint stands in. All outlive this.
+  EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
+                      sql::Database& database, std::uint32_t& next_id, const Options& all,
+                      const config::Source& source, std::vector<config::Diagnostic>& errors);
+
+  // With what could be made of it, where there are complaints. An error is a database that is no longer there;
+  // nothing is a path that is none.
+  [[nodiscard]] sql::Result<std::optional<Plan::Endpoint>> prepare();
+
+ private:
+  void prepare_get();
+  void prepare_method(http::Method method, const api::MethodOptions& writing);
+  void prepare_table(http::Method method, const api::MethodOptions& writing);
+  void prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
+  void prepare_statements(http::Method method, const api::MethodOptions& writing,
+                          std::vector<Located<std::string>> texts, bool updates_first);
+  void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
+  void check_values();
+
+  // Of the endpoint and of one of its methods, null is GET; nothing where it was complained about.
+  [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
+                                                                            bool in_transaction);
+  // What the database said of a statement; nothing, and a complaint or the end of all this, where it refused it.
+  [[nodiscard]] std::optional<sql::Statement> take(const Located<std::string>& text,
+                                                   sql::Result<sql::Statement> statement);
+  void refused(const Located<std::string>& text, const sql::Error& error);
+  void complain(Position position, const std::string& what);
+
+  Loop& loop_;
+  const api::EndpointOptions& options_;
+  const sql::DatabaseOptions& database_options_;
+  sql::Database& database_;
+  std::uint32_t& next_id_;
+  const Options& all_;
+  const config::Source& source_;
+  std::vector<config::Diagnostic>& errors_;
+  const sql::Dialect dialect_;
+
+  Plan::Endpoint made_;
+  std::vector<sql::Parameter> declared_;
+  std::shared_ptr<const api::RolePlan> role_;
+  std::vector<std::string> used_;  // names of parameters that statements take
+  bool whole_ = true;              // every statement was taken
+  std::optional<sql::Error> away_;
+};
+
+}  // namespace sluice::app
