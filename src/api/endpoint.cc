@@ -17,6 +17,7 @@ sql::Error several_rows() {
 EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement prepared)
     : path(options.path.value),
       object(options.returns != Returns::rows),
+      file(options.returns == Returns::file),
       timeout(options.timeout),
       cache_control(options.cache_control ? options.cache_control->value : std::string{}),
       statement(std::move(prepared)) {

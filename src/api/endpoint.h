@@ -30,6 +30,7 @@ struct EndpointPlan {
 
   std::string path;
   bool object = false;
+  bool file = false;  // its only row says which file is the answer: FileEndpoint
   std::optional<Duration> timeout;
   std::string cache_control;
   sql::Statement statement;

@@ -274,7 +274,10 @@ UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields) {
       source->key.clear();
     }
     auto file = std::ranges::find(plan.files, source->key, &UploadPlan::File::part);
-    if (file == plan.files.end()) file = plan.files.insert(file, UploadPlan::File{.part = source->key, .store = {}});
+    if (file == plan.files.end()) {
+      file = plan.files.emplace(file);
+      file->part = source->key;
+    }
     source->upload_index = static_cast<std::size_t>(file - plan.files.begin());
     file->required |= source->required;
     if (source->upload_field != UploadField::hash || source->asks_presence) continue;

@@ -89,8 +89,18 @@ class UploadTest : public ::testing::Test {
   }
 
   FakeStore store;
-  const UploadPlan whole{.files = {{.part = "", .store = "s"}}, .whole = true};
-  const UploadPlan form{.files = {{.part = "f", .store = "s"}, {.part = "g", .store = "s"}}};
+  static UploadPlan plan(std::vector<std::string> parts) {
+    UploadPlan made;
+    made.whole = parts[0].empty();
+    for (std::string& part : parts) {
+      UploadPlan::File& file = made.files.emplace_back();
+      file.part = std::move(part);
+      file.store = "s";
+    }
+    return made;
+  }
+  const UploadPlan whole = plan({""});
+  const UploadPlan form = plan({"f", "g"});
 };
 
 TEST_F(UploadTest, TheWholeBody) {

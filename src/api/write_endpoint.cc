@@ -5,13 +5,11 @@
 #include "base/buffer.h"
 #include "api/refusals.h"
 #include "api/table_sql.h"
-#include "core/sleep.h"
+#include "core/back_off.h"
+#include "http/target.h"
 
 namespace sluice::api {
 namespace {
-
-constexpr Duration first_pause = 2ms;     // before a transaction is tried again; doubled each time, with jitter
-constexpr Duration longest_pause = 200ms;
 
 bool begins_with_insert(std::string_view sql) {
   const auto begin = sql.find_first_not_of(" \t\r\n");
@@ -20,23 +18,6 @@ bool begins_with_insert(std::string_view sql) {
   sql.remove_prefix(begin);
   return sql.size() > word.size() &&
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
-}
-
-// Of a path's segment (RFC 3986): everything but unreserved characters is escaped.
-void append_segment(std::string& out, std::string_view text) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '.' || c == '_' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      out += '%';
-      out += digits[code >> 4];
-      out += digits[code & 15];
-    }
-  }
 }
 
 }  // namespace
@@ -73,7 +54,7 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
     if (part.column == SIZE_MAX) continue;
     const sql::Field& field = block.row(0)[part.column];
     if (field.is_null()) return std::nullopt;
-    append_segment(location, field.view());
+    http::append_escaped(location, field.view());
   }
   return location;
 }
@@ -189,7 +170,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       rows.bytes += *piece;
     }
   }
-  Duration pause = first_pause;
+  core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(request, settings, rows);
     if (outcome) {
@@ -204,10 +185,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
       co_return failures_.answer(outcome.error(), Failed::writing);
     }
-    // Those that met do not come back at the same moment.
-    const auto jitter = static_cast<std::uint64_t>(reactor_.now().time_since_epoch().count()) * 0x9E3779B97F4A7C15U >> 33;
-    co_await core::Sleep(reactor_, reactor_.now() + pause / 2 + Duration(jitter % static_cast<std::uint64_t>(pause.count())));
-    pause = std::min(pause * 2, longest_pause);
+    co_await back_off.wait();
   }
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "api/batch/options.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
 #include "app/tls_options.h"
@@ -141,6 +143,7 @@ struct Options {
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
+  std::optional<api::batch::Options> batch;
 
   // Nothing: there is none of that name.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
@@ -164,6 +167,14 @@ struct Options {
     return false;
   }
 
+  // Whether something writes to the database of that name.
+  [[nodiscard]] bool writes_to(std::string_view database) const {
+    if (batch && batch->database.value == database) return true;
+    return std::ranges::any_of(endpoints, [&](const api::EndpointOptions& endpoint) {
+      return endpoint.database.value == database && !endpoint.writing_methods().empty();
+    });
+  }
+
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("server", &Options::server, "What clients connect to, and what they may take.");
@@ -174,6 +185,7 @@ struct Options {
     v.field("files", &Options::files, "A folder of files.");
     v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
+    v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);

@@ -48,11 +48,21 @@ bool is_used(const Options& options, const std::string& policy) {
     return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
   };
   return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
-         std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi));
+         std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi)) ||
+         (options.batch && uses(*options.batch));
 }
 
 // Describes the endpoints.
 void publish(Plan& plan) {
+  const auto security_of = [&](const std::vector<Located<std::string>>& use) {
+    std::vector<api::openapi::Security> security;
+    for (const auto& name : use) {
+      const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
+      if (policy.value.type.value != gateway::PolicyType::jwt) continue;
+      security.push_back({.policy = policy.name.value, .optional = policy.value.optional});
+    }
+    return security;
+  };
   std::vector<api::openapi::Resource> resources;
   for (const Plan::Endpoint& endpoint : plan.endpoints) {
     const api::EndpointOptions& options = plan.options.endpoints[endpoint.index];
@@ -63,14 +73,14 @@ void publish(Plan& plan) {
                                     .sets = endpoint.sets,
                                     .tables = endpoint.tables,
                                     .security = {}};
-    for (const auto& name : options.use) {
-      const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
-      if (policy.value.type.value != gateway::PolicyType::jwt) continue;
-      resource.security.push_back({.policy = policy.name.value, .optional = policy.value.optional});
-    }
+    resource.security = security_of(options.use);
     resources.push_back(std::move(resource));
   }
-  auto document = api::openapi::make_document(*plan.options.openapi, resources);
+  std::optional<api::openapi::BatchResource> batch;
+  if (const auto& options = plan.options.batch) {
+    batch = {.path = options->path.value, .calls = options->calls, .security = security_of(options->use)};
+  }
+  auto document = api::openapi::make_document(*plan.options.openapi, resources, batch ? &*batch : nullptr);
   for (std::string& warning : document.warnings) plan.warnings.push_back(std::move(warning));
   plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }
@@ -80,12 +90,6 @@ http::Pattern files_pattern(const std::string& path) {
 }
 
 }  // namespace
-
-bool Plan::writes_to(std::size_t database) const {
-  return std::ranges::any_of(endpoints, [&](const Endpoint& endpoint) {
-    return endpoint.database == database && (!endpoint.writes.empty() || !endpoint.sets.empty());
-  });
-}
 
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
   const auto plan = std::make_shared<Plan>();
@@ -130,9 +134,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->keys.push_back(std::move(*keys));
   }
   for (const auto& database : plan->options.databases) {
-    const bool writes = std::ranges::any_of(plan->options.endpoints, [&](const api::EndpointOptions& endpoint) {
-      return endpoint.database.value == database.name.value && !endpoint.writing_methods().empty();
-    });
+    const bool writes = plan->options.writes_to(database.name.value);
     auto opened_shared = writes ? sql::open_shared(database.value) : nullptr;
     shared.push_back(opened_shared ? std::move(*opened_shared) : nullptr);
     auto opened = !opened_shared ? std::unexpected(opened_shared.error())
@@ -188,6 +190,18 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                       (prepared ? "\"used\" returns one column, the hashes, and has no parameters"
                                                 : describe(prepared.error()))});
   }
+  if (plan->options.batch) {
+    const auto named = std::ranges::find(plan->options.databases, plan->options.batch->database.value,
+                                         [](const auto& one) -> const std::string& { return one.name.value; });
+    plan->batch_database = static_cast<std::size_t>(named - plan->options.databases.begin());
+    plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch, .set_config = {}, .routes = {}});
+    if (!named->value.is_sqlite() && databases[plan->batch_database]) {
+      auto statement = loop.run(databases[plan->batch_database]->prepare_writing(api::batch::set_config_statement,
+                                                                                 next_ids[plan->batch_database]++, {}));
+      if (!statement) return unreachable(named->value, statement.error());
+      plan->batch->set_config = std::move(*statement);
+    }
+  }
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
@@ -201,6 +215,19 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::string& path = plan->options.websockets[i].path.value;
     plan->websockets.push_back({*http::Pattern::parse(path), i});
     plan->routes.push_back(path);
+  }
+  if (plan->batch) {
+    // Only now do the endpoints stay where they are.
+    for (std::size_t i = 0; i < plan->endpoints.size(); ++i) {
+      const Plan::Endpoint& endpoint = plan->endpoints[i];
+      if (endpoint.database != plan->batch_database) continue;
+      plan->batch->routes.push_back({.pattern = &endpoint.pattern,
+                                     .get = endpoint.get,
+                                     .writes = endpoint.writes,
+                                     .sets = endpoint.sets,
+                                     .endpoint = endpoint.index});
+    }
+    plan->routes.push_back(plan->options.batch->path.value);
   }
   if (plan->options.openapi) {
     publish(*plan);

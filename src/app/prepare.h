@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/batch/batch.h"
 #include "api/endpoint.h"
 #include "api/openapi/handler.h"
 #include "api/set_endpoint.h"
@@ -39,13 +40,12 @@ struct Plan {
     std::size_t index = 0;  // in options.websockets
   };
 
-  // Whether an endpoint writes to the database of this index.
-  [[nodiscard]] bool writes_to(std::size_t database) const;
-
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::optional<api::batch::Plan> batch;
+  std::size_t batch_database = 0;  // index in options.databases
   std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]

@@ -252,7 +252,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   for (std::size_t i = 0; i < plan->options.databases.size(); ++i) {
     const auto& database = plan->options.databases[i];
     shared.emplace_back();
-    if (!plan->writes_to(i)) continue;
+    if (!plan->options.writes_to(database.name.value)) continue;
     auto opened = sql::open_shared(database.value);
     if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
     shared.back() = std::move(*opened);

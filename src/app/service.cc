@@ -91,8 +91,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
 
   for (std::size_t i = 0; i < plan_->options.policies.size(); ++i) {
-    policies_.push_back(std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i],
-                                                                  core.reactor()));
+    policies_.push_back(
+        std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i], core.reactor()));
   }
 
   for (const auto& store : plan_->options.stores) {
@@ -159,6 +159,19 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     http::Handler* const handler = own(std::move(endpoint));
     route.handlers[static_cast<std::size_t>(Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(Method::connect)] = handler;
+    add(std::move(route));
+  }
+  if (plan_->batch) {
+    const auto& options = *plan_->options.batch;
+    std::vector<http::Policy*> policies;
+    for (const auto& called : plan_->batch->routes) {
+      policies.push_back(compile(plan_->options.endpoints[called.endpoint].use));
+    }
+    http::Router::Route route{.pattern = *http::Pattern::parse(options.path.value), .handlers = {}};
+    route.policy = compile(options.use);
+    route.handlers[static_cast<std::size_t>(Method::post)] =
+        own(std::make_unique<api::batch::Batch>(*plan_->batch, *databases_[plan_->batch_database], std::move(policies),
+                                                core.reactor(), troubles[plan_->batch_database].get()));
     add(std::move(route));
   }
   if (plan_->openapi) {

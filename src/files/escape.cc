@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "http/target.h"
+
 namespace sluice::files {
 namespace {
 
@@ -48,20 +50,7 @@ constexpr std::string_view hex = "0123456789ABCDEF";
 
 }  // namespace
 
-void append_url_path(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '.' || c == '_' || c == '~' || c == '/';
-    if (plain) {
-      out += c;
-    } else {
-      const auto byte = static_cast<std::uint8_t>(c);
-      out += '%';
-      out += hex[byte >> 4];
-      out += hex[byte & 0xF];
-    }
-  }
-}
+void append_url_path(std::string& out, std::string_view text) { http::append_escaped(out, text, "/"); }
 
 void append_html(std::string& out, std::string_view text) {
   for_each_character(out, text, [&](std::string_view character) {

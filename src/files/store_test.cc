@@ -51,6 +51,13 @@ class StoreTest : public ::testing::Test {
     const auto writer = store->begin(type);
     return wait(write_all(*writer, bytes, step));
   }
+  static http::BlobAnswer file(std::string hash, std::string media_type = {}, std::string name = {},
+                               std::string cache_control = {}) {
+    return {.hash = std::move(hash),
+            .media_type = std::move(media_type),
+            .name = std::move(name),
+            .cache_control = std::move(cache_control)};
+  }
   http::Response get(http::BlobAnswer answer, std::vector<http::Field> fields = {},
                      http::Method method = http::Method::get) {
     http::Request request;
@@ -90,7 +97,7 @@ TEST_F(StoreTest, WhatIsWrittenIsServed) {
     const auto blob = put(large, "text/plain", step);
     ASSERT_TRUE(blob);
     EXPECT_EQ(blob->size, large.size());
-    const http::Response answer = get({.hash = blob->hash});
+    const http::Response answer = get(file(blob->hash));
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(body_of(answer), large);
     EXPECT_EQ(answer.fields.get("ETag"), "\"" + blob->hash + "\"");
@@ -161,7 +168,7 @@ TEST_F(StoreTest, WhoLeavesLeavesNothing) {
 TEST_F(StoreTest, AnswersAreNotRun) {
   open();
   const auto blob = put("<script>");
-  const http::Response answer = get({.hash = blob->hash, .media_type = "text/html", .name = "a.html"});
+  const http::Response answer = get(file(blob->hash, "text/html", "a.html"));
   EXPECT_EQ(answer.fields.get("Content-Type"), "text/html");
   EXPECT_EQ(answer.fields.get("X-Content-Type-Options"), "nosniff");
   EXPECT_EQ(answer.fields.get("Content-Security-Policy"), "default-src 'none'; sandbox");
@@ -173,15 +180,15 @@ TEST_F(StoreTest, TypesComeFromTheRowOrFromTheFirstBytes) {
   open();
   const auto png = put("\x89PNG\r\n\x1a\n"s + std::string(100'000, 'x'));
   const auto text = put("text");
-  EXPECT_EQ(get({.hash = png->hash}).fields.get("Content-Type"), "image/png");
-  EXPECT_EQ(get({.hash = png->hash}).fields.get("Content-Type"), "image/png") << "from the cache";
-  EXPECT_EQ(get({.hash = text->hash}).fields.get("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png");
+  EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png") << "from the cache";
+  EXPECT_EQ(get(file(text->hash)).fields.get("Content-Type"), "application/octet-stream");
   // The same file, called two things.
-  EXPECT_EQ(get({.hash = text->hash, .media_type = "text/plain"}).fields.get("Content-Type"), "text/plain");
-  EXPECT_EQ(get({.hash = text->hash, .media_type = "text/csv"}).fields.get("Content-Type"), "text/csv");
+  EXPECT_EQ(get(file(text->hash, "text/plain")).fields.get("Content-Type"), "text/plain");
+  EXPECT_EQ(get(file(text->hash, "text/csv")).fields.get("Content-Type"), "text/csv");
   // What is none, or would be another field, is not said.
   for (const char* odd : {"text", "text/plain; charset=x", "a/b\r\nX-Other: y", "/", "a/"}) {
-    EXPECT_EQ(get({.hash = text->hash, .media_type = odd}).fields.get("Content-Type"), "application/octet-stream")
+    EXPECT_EQ(get(file(text->hash, odd)).fields.get("Content-Type"), "application/octet-stream")
         << odd;
   }
 }
@@ -189,7 +196,7 @@ TEST_F(StoreTest, TypesComeFromTheRowOrFromTheFirstBytes) {
 TEST_F(StoreTest, ConditionsAndRanges) {
   open();
   const auto blob = put("0123456789");
-  const http::BlobAnswer plain{.hash = blob->hash, .media_type = "text/plain", .cache_control = "max-age=1"};
+  const http::BlobAnswer plain = file(blob->hash, "text/plain", "", "max-age=1");
   const std::string tag = "\"" + blob->hash + "\"";
   http::Response answer = get(plain, {{"If-None-Match", tag}});
   EXPECT_EQ(answer.status, 304);
@@ -203,7 +210,7 @@ TEST_F(StoreTest, ConditionsAndRanges) {
   EXPECT_EQ(answer.fields.get("Content-Type"), "text/plain");
   EXPECT_EQ(get(plain, {{"Range", "bytes=20-"}}).status, 416);
   const auto long_one = put(std::string(10'000, 'x'));
-  answer = get({.hash = long_one->hash}, {{"Range", "bytes=0-1,9000-9001"}});
+  answer = get(file(long_one->hash), {{"Range", "bytes=0-1,9000-9001"}});
   EXPECT_EQ(answer.status, 200) << "several parts would be of a type that only the row says";
   EXPECT_EQ(body_of(answer).size(), 10'000u);
   EXPECT_EQ(get(plain, {{"Range", "bytes=2-4"}, {"If-Range", tag}}).status, 206);
@@ -215,10 +222,10 @@ TEST_F(StoreTest, AMissingFileIsNotFound) {
   open();
   const auto blob = put("abc");
   std::filesystem::remove_all(options.path.value + "/" + blob->hash.substr(0, 2));
-  EXPECT_EQ(get({.hash = blob->hash}).status, 404);
+  EXPECT_EQ(get(file(blob->hash)).status, 404);
   // And can be sent again.
   EXPECT_TRUE(put("abc"));
-  EXPECT_EQ(body_of(get({.hash = blob->hash})), "abc");
+  EXPECT_EQ(body_of(get(file(blob->hash))), "abc");
 }
 
 TEST(ContentDisposition, Names) {

@@ -145,4 +145,20 @@ DecodedPath decode_path(std::string_view raw, char* out) {
   return {DecodedPath::Fault::none, size, slashes};
 }
 
+void append_escaped(std::string& out, std::string_view text, std::string_view keep) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~' || keep.contains(c);
+    if (plain) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += '%';
+      out += digits[byte >> 4];
+      out += digits[byte & 15];
+    }
+  }
+}
+
 }  // namespace sluice::http

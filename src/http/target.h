@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 // Parts of a request's target (RFC 9110, 4.2; RFC 3986) as HTTP/1.1 and HTTP/2 both take them.
@@ -24,5 +25,9 @@ struct DecodedPath {
 // `raw` begins with '/' and is visible ASCII; what it holds that is in no URI is a bad character, as far as scan.h
 // says.
 [[nodiscard]] DecodedPath decode_path(std::string_view raw, char* out);
+
+// Appends `text` as a part of a path or of a query string: everything but unreserved characters (RFC 3986, 2.3), and
+// those in `keep`, as %XX.
+void append_escaped(std::string& out, std::string_view text, std::string_view keep = {});
 
 }  // namespace sluice::http

@@ -18,6 +18,7 @@ PNG = (ROOT / "examples/users/ada.png").read_bytes()
 LIMIT = 300 * 1024
 CONFIG = '''
 [openapi]
+[batch]
 [store.avatars]
 path = "avatars"
 limit = "300KiB"
@@ -240,6 +241,9 @@ def test_what_is_not_taken(people):
         (422, people.form("POST", "/people", ("name=picture; filename=a", PNG, "image/png"))),
         (400, people.call("POST", "/people", b"--xyz\r\n", "Content-Type: multipart/form-data; boundary=xyz")),
         (400, people.call("PUT", "/people/1/avatar", None, png)),
+        (422, people.call("POST", "/batch", b'[{"method":"GET","path":"/people/1/avatar"}]', "Content-Type: application/json")),
+        (422, people.call("POST", "/batch", b'[{"method":"PUT","path":"/people/1/avatar","body":1}]',
+                          "Content-Type: application/json")),
     ]
     for number, (status, answer) in enumerate(cases):
         assert (answer.status, answer.media_type) == (status, "application/problem+json"), (number, answer.body)

@@ -163,7 +163,7 @@ class Maker {
       JsonObject whole;
       const std::string id = operation_id(method, words);
       whole.add_text("operationId", id).add("tags", JsonArray().add_text(tag).text());
-      add_security(resource, whole);
+      add_security(resource.security, whole);
       item.add(lower_name(method),
                whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
     };
@@ -180,6 +180,55 @@ class Maker {
       operation(set->method, set_writing(resource, *set));
     }
     paths_.add(path, item.text());
+  }
+
+  void add(const BatchResource& batch) {
+    schemas_.add("Call",
+                 R"({"type":"object","properties":{)"
+                 R"("method":{"enum":["GET","POST","PUT","PATCH","DELETE"]},)"
+                 R"("path":{"type":"string","pattern":"^/"},)"
+                 R"("id":{"type":"string","pattern":"^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$","maxLength":64},)"
+                 R"("headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}},)"
+                 R"("required":["method","path"],"additionalProperties":false})");
+    schemas_.add("CallAnswer", R"({"type":"object","properties":{"status":{"type":"integer"},)"
+                               R"("headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}},)"
+                               R"("required":["status","headers"]})");
+    schema_names_.insert({"Call", "CallAnswer"});
+    const std::string calls = JsonObject()
+                                  .add_text("type", "array")
+                                  .add("items", reference("schemas", "Call"))
+                                  .add("maxItems", std::to_string(batch.calls))
+                                  .text();
+    const auto content = [](const std::string& schema) {
+      return JsonObject().add("application/json", JsonObject().add("schema", schema).text()).text();
+    };
+    JsonObject responses;
+    responses.add("200",
+                  JsonObject()
+                      .add_text("description", "The answers of the calls, in their order.")
+                      .add("content", content(R"({"type":"array","items":)" + reference("schemas", "CallAnswer") + "}"))
+                      .text());
+    // A call that is refused gives the batch its own status.
+    responses.add("default", JsonObject()
+                                 .add_text("description", "A call was refused, and nothing of the batch has been done.")
+                                 .add("content", R"({"application/problem+json":{"schema":)" +
+                                                     reference("schemas", "Problem") + "}}")
+                                 .text());
+    for (const int status : {400, 413, 415, 422, 503}) {
+      statuses_.insert(status);
+      responses.add(std::to_string(status), reference("responses", std::to_string(status)));
+    }
+    JsonObject post;
+    post.add_text("operationId", operation_id(Method::post, " batch"));
+    if (tags_.insert("batch").second) tag_list_.add(JsonObject().add_text("name", "batch").text());
+    post.add("tags", JsonArray().add_text("batch").text());
+    add_security(batch.security, post);
+    post.add_text("description",
+                  "Several calls in one transaction. `${id.a.0}` in a path or in a string of a body stands for a value "
+                  "of an earlier call's answer.");
+    post.add("requestBody", JsonObject().add("required", "true").add("content", content(calls)).text());
+    post.add("responses", responses.text());
+    paths_.add(batch.path, JsonObject().add("post", post.text()).text());
   }
 
   [[nodiscard]] Document make() {
@@ -215,11 +264,11 @@ class Maker {
     return name;
   }
 
-  void add_security(const Resource& resource, JsonObject& into) {
-    if (resource.security.empty()) return;
+  void add_security(std::span<const Security> security, JsonObject& into) {
+    if (security.empty()) return;
     JsonObject all;
     bool optional = true;
-    for (const Security& one : resource.security) {
+    for (const Security& one : security) {
       const std::string name = component_name(one.policy);
       all.add(name, "[]");
       optional &= one.optional;
@@ -614,9 +663,10 @@ class Maker {
 
 }  // namespace
 
-Document make_document(const Options& options, std::span<const Resource> resources) {
+Document make_document(const Options& options, std::span<const Resource> resources, const BatchResource* batch) {
   Maker maker(options);
   for (const Resource& resource : resources) maker.add(resource);
+  if (batch != nullptr) maker.add(*batch);
   return maker.make();
 }
 

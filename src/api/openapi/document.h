@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,11 +35,19 @@ struct Resource {
   std::vector<Security> security;
 };
 
+// Where several of them are called at once.
+struct BatchResource {
+  std::string path;
+  std::size_t calls = 0;  // at most
+  std::vector<Security> security;
+};
+
 struct Document {
   std::string text;                   // JSON
   std::vector<std::string> warnings;  // what OpenAPI cannot say, and the document leaves out
 };
 
-[[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources);
+[[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources,
+                                     const BatchResource* batch = nullptr);
 
 }  // namespace sluice::api::openapi

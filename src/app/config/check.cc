@@ -43,6 +43,7 @@ class Checker {
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
+    if (options_.batch) check_batch(*options_.batch);
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
@@ -308,7 +309,8 @@ class Checker {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
-      complain(endpoint.position, "this endpoint answers no method", "add get = \"SELECT ...\", or post, put, patch, delete");
+      complain(endpoint.position, "this endpoint answers no method",
+               "add get = \"SELECT ...\", or post, put, patch, delete");
     }
     choose_stores(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
@@ -379,10 +381,12 @@ class Checker {
     }
   }
 
-  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing, const http::Pattern& pattern) {
+  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
+                    const http::Pattern& pattern) {
     const bool has_table = !writing.table.value.empty();
     if (writing.sql.value.empty() && !has_table) {
-      complain(writing.position, "this method has no statement", "add sql = \"...\", or table = \"...\" and its columns");
+      complain(writing.position, "this method has no statement",
+               "add sql = \"...\", or table = \"...\" and its columns");
     }
     if (!writing.sql.value.empty() && has_table) {
       complain(writing.table.position, "a method has either \"sql\" or \"table\"");
@@ -471,7 +475,8 @@ class Checker {
     }
   }
 
-  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options, const http::Pattern& pattern) {
+  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options,
+                    const http::Pattern& pattern) {
     if (!options.from) return;
     const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
@@ -514,6 +519,25 @@ class Checker {
     } else if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), openapi.path.position); !is_new) {
       complain(openapi.path.position.line == 0 ? openapi.position : openapi.path.position,
                fmt::format("an endpoint or a websocket has the path {}", openapi.path.value), again(other->second));
+    }
+  }
+
+  void check_batch(api::batch::Options& batch) {
+    check_use(batch.use);
+    const auto pattern = parse_path(batch.path);
+    if (!pattern) return;
+    const Position position = batch.path.position.line == 0 ? batch.position : batch.path.position;
+    if (!pattern->names().empty()) {
+      complain(position, "the path of [batch] has no parameters");
+    } else if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), position); !is_new) {
+      complain(position, fmt::format("something else has the path {}", batch.path.value), again(other->second));
+    }
+    choose_database(batch.database, batch.position, "[batch]");
+    const auto called = [&](const api::EndpointOptions& endpoint) {
+      return endpoint.database.value == batch.database.value;
+    };
+    if (errors_.empty() && std::ranges::none_of(options_.endpoints, called)) {
+      complain(batch.position, fmt::format("no endpoint of the database \"{}\" could be called", batch.database.value));
     }
   }
 
@@ -560,17 +584,16 @@ class Checker {
     return shape;
   }
 
-  // `what`: "this endpoint".
-  void choose_database(Located<std::string>& database, Position position, std::string_view what) {
+  void choose_database(Located<std::string>& database, Position position, std::string_view whose) {
     std::vector<std::string_view> names;
     for (const auto& one : options_.databases) names.push_back(one.name.value);
     const std::string& wanted = database.value;
     if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
       complain(database.position, fmt::format("there is no [database.{}]", wanted), did_you_mean(wanted, names));
     } else if (wanted.empty() && names.empty()) {
-      complain(position, fmt::format("{} needs a database", what), "add [database.main]");
+      complain(position, fmt::format("{} needs a database", whose), "add [database.main]");
     } else if (wanted.empty() && names.size() > 1) {
-      complain(position, fmt::format("{} must say which database answers it", what),
+      complain(position, fmt::format("{} must say which database answers it", whose),
                fmt::format("add database = \"{}\"", names[0]));
     } else if (wanted.empty()) {
       database.value = names[0];

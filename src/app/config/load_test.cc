@@ -415,8 +415,8 @@ TEST(Errors, Requirements) {
 TEST(Errors, Roles) {
   const std::string endpoint = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n";
   const std::string postgres = "[database.m]\nurl = \"postgres://a/b\"\n";
-  const std::string guarded = endpoint + "use = [\"p\"]\n[policy.p]\ntype = \"jwt\"\nsecret = \"" +
-                              std::string(32, 'x') + "\"\n" + postgres;
+  const std::string guarded =
+      endpoint + "use = [\"p\"]\n[policy.p]\ntype = \"jwt\"\nsecret = \"" + std::string(32, 'x') + "\"\n" + postgres;
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nrole = \"claim.role\"\nanonymous_role = \"a\"\n"),
             "6:8 \"role\" is for PostgreSQL, and this database is SQLite\n"
             "7:18 \"anonymous_role\" is for PostgreSQL, and this database is SQLite\n");
@@ -632,8 +632,8 @@ TEST(Errors, Policies) {
     EXPECT_NE(policy(key + "realm = \"" + realm + "\"\n"), "") << realm;
   }
   const auto use = [&](const std::string& names) {
-    return messages_of("[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [" + names +
-                       "]\n[policy.auth]\ntype = \"jwt\"\n" + key + "[policy.more]\ntype = \"jwt\"\n" + key);
+    return messages_of("[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [" + names + "]\n[policy.auth]\ntype = \"jwt\"\n" +
+                       key + "[policy.more]\ntype = \"jwt\"\n" + key);
   };
   EXPECT_EQ(use("\"auth\""), "");
   EXPECT_EQ(use("\"auht\""), "4:8 there is no [policy.auht] | did you mean \"auth\"?\n");
@@ -709,6 +709,22 @@ TEST(Errors, OpenApi) {
   EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/{a}\"\n"), "7:8 the path of [openapi] has no parameters\n");
   EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/openapi.json\"\nget = \"SELECT 1\"\n[openapi]\n"),
             "9:1 an endpoint or a websocket has the path /openapi.json | it is in line 7 already\n");
+}
+
+TEST(Errors, Batch) {
+  const Options options = options_of(serves + "[batch]\ncalls = 7\n");
+  ASSERT_TRUE(options.batch);
+  EXPECT_EQ(options.batch->path.value, "/batch");
+  EXPECT_EQ(options.batch->calls, 7u);
+  EXPECT_EQ(options.batch->database.value, options.endpoints[0].database.value);
+  EXPECT_TRUE(options.writes_to(options.batch->database.value));
+  EXPECT_EQ(messages_of(serves + "[batch]\ndatabase = \"b\"\n"), "7:12 there is no [database.b]\n");
+  EXPECT_EQ(messages_of(serves + "[batch]\nuse = [\"a\"]\n"), "7:8 there is no [policy.a]\n");
+  EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/\"\n"),
+            "7:8 something else has the path / | it is in line 2 already\n");
+  EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/{a}\"\n"), "7:8 the path of [batch] has no parameters\n");
+  EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \".\"\n[batch]\n"),
+            "4:1 [batch] needs a database | add [database.main]\n");
 }
 
 TEST(Errors, Tls) {
@@ -808,27 +824,27 @@ TEST(Environment, Errors) {
 }
 
 TEST(Errors, AllOfThemInTheOrderOfTheFile) {
-  EXPECT_EQ(
-      errors_of("[[files]]\nrot = \"a\"\npath = \"b\"\n[server]\ncores = -1\nfoo = 1\n"),
-      "a.toml:1:1: error: [[files]] needs the key \"root\"\n"
-      "  1 | [[files]]\n"
-      "    | ^\n"
-      "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
-      "  2 | rot = \"a\"\n"
-      "    | ^\n"
-      "    = did you mean \"root\"?\n"
-      "a.toml:3:8: error: not a path: a path begins with /\n"
-      "  3 | path = \"b\"\n"
-      "    |        ^\n"
-      "a.toml:5:9: error: server.cores must be at least 0\n"
-      "  5 | cores = -1\n"
-      "    |         ^\n"
-      "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
-      "  6 | foo = 1\n"
-      "    | ^\n"
-      "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, header_timeout, "
-      "body_timeout, idle_timeout, "
-      "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, http2_streams, tls\n");
+  EXPECT_EQ(errors_of("[[files]]\nrot = \"a\"\npath = \"b\"\n[server]\ncores = -1\nfoo = 1\n"),
+            "a.toml:1:1: error: [[files]] needs the key \"root\"\n"
+            "  1 | [[files]]\n"
+            "    | ^\n"
+            "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
+            "  2 | rot = \"a\"\n"
+            "    | ^\n"
+            "    = did you mean \"root\"?\n"
+            "a.toml:3:8: error: not a path: a path begins with /\n"
+            "  3 | path = \"b\"\n"
+            "    |        ^\n"
+            "a.toml:5:9: error: server.cores must be at least 0\n"
+            "  5 | cores = -1\n"
+            "    |         ^\n"
+            "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
+            "  6 | foo = 1\n"
+            "    | ^\n"
+            "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, header_timeout, "
+            "body_timeout, idle_timeout, "
+            "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, "
+            "http2_streams, tls\n");
 }
 
 class Files : public testing::Test {

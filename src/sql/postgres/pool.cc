@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/back_off.h"
 #include "sql/postgres/encryption.h"
 
 namespace sluice::sql::postgres {
@@ -207,13 +208,6 @@ void Pool::opened() {
   serve_soon();
 }
 
-Duration Pool::jittered(Duration most) {
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
-  return most - Duration(static_cast<std::int64_t>(random_ % static_cast<std::uint64_t>(most.count() / 2)));
-}
-
 void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) {
   last_failure_ = why;
   ++(was_ready ? counters_.lost : counters_.open_failures);
@@ -224,7 +218,7 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     // 50 ms, 100 ms, ... 5 s, less up to half of it, so that many cores and many machines don't come back as one.
     const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
     ++failures_;
-    retry_at_ = reactor_.now() + jittered(most);
+    retry_at_ = reactor_.now() + core::jittered(random_, most);
     reactor_.timers().schedule(retry_timer_, retry_at_);
   }
   if (server_is_away() || (configuration && open_connections() == 0)) {

@@ -63,9 +63,6 @@ class Pool {
   [[nodiscard]] Error unavailable() const;
   [[nodiscard]] bool somebody_waits() const { return waiting_ != 0; }
 
-  // `most` less up to half of it, so that those who wait for the same do not come back as one.
-  [[nodiscard]] Duration jittered(Duration most);
-
   // Nothing is open, and what was tried lately failed.
   [[nodiscard]] bool server_is_away() const;
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "core/sleep.h"
+#include "core/back_off.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
 
@@ -308,13 +308,12 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
     co_return outcome;
   }
   if (error_) co_return std::unexpected(*error_);
-  Duration pause = first_pause;
+  core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(arguments, options);
     if (outcome || outcome.error().failure != Failure::conflict || tries == options.retries) co_return outcome;
     if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
-    co_await core::Sleep(pool_.reactor(), pool_.reactor().now() + pool_.jittered(pause));
-    pause = std::min(pause * 2, longest_pause);
+    co_await back_off.wait();
   }
 }
 

@@ -1,0 +1,365 @@
+#include "api/batch/batch.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "api/batch/joint_database.h"
+#include "api/body/format.h"
+#include "api/refusals.h"
+#include "base/json.h"
+#include "core/back_off.h"
+#include "http/target.h"
+
+namespace sluice::api::batch {
+namespace {
+
+// Of the batch's own request; a call has no use for them, or its own.
+constexpr std::array<std::string_view, 18> not_passed_on{"accept",
+                                                         "accept-encoding",
+                                                         "connection",
+                                                         "content-encoding",
+                                                         "content-length",
+                                                         "content-type",
+                                                         "expect",
+                                                         "if-match",
+                                                         "if-modified-since",
+                                                         "if-none-match",
+                                                         "if-range",
+                                                         "if-unmodified-since",
+                                                         "keep-alive",
+                                                         "range",
+                                                         "te",
+                                                         "trailer",
+                                                         "transfer-encoding",
+                                                         "upgrade"};
+
+bool passed_on(std::string_view name) {
+  return std::ranges::none_of(not_passed_on, [&](std::string_view each) { return http::same_name(each, name); });
+}
+
+// Methods that cannot be called.
+class Unavailable final : public http::Handler {
+ public:
+  explicit Unavailable(std::string_view why) : why_(why) {}
+  core::Async<http::Response> handle(http::Request&) override { return http::problem(422, why_); }
+
+ private:
+  const std::string_view why_;
+};
+
+class TextBody final : public http::BodyReader {
+ public:
+  explicit TextBody(std::string_view text) : text_(text) {}
+  core::Task<Result<std::string_view>> read() override { co_return Result<std::string_view>(std::exchange(text_, {})); }
+
+ private:
+  std::string_view text_;
+};
+
+// A call's answer as JSON; `body`: of it, where that is JSON.
+void append_member(Buffer& out, std::string_view name, std::string_view text) {
+  out.push_back('"');
+  append_json_escaped(out, name);
+  out.append("\":\"");
+  append_json_escaped(out, text);
+  out.push_back('"');
+}
+
+http::Response refuse_call(const CallFault& fault) {
+  Buffer members;
+  append_member(members, "pointer", fault.pointer);
+  return http::problem(400, "The batch cannot be read: " + fault.reason + ".", members.view());
+}
+
+}  // namespace
+
+// What one batch at a time is run with: the endpoints once more, on a database of its own.
+class Batch::Lane {
+ public:
+  Lane(const Plan& plan, sql::Database& database, const std::vector<http::Policy*>& policies, core::Reactor& reactor,
+       TroubleLog* trouble)
+      : database_(database, plan.set_config ? &*plan.set_config : nullptr) {
+    const auto own = [&](std::unique_ptr<http::Handler> handler) {
+      handlers_.push_back(std::move(handler));
+      return handlers_.back().get();
+    };
+    for (std::size_t i = 0; i < plan.routes.size(); ++i) {
+      const Plan::Route& from = plan.routes[i];
+      http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
+      route.policy = policies[i];
+      if (from.get && from.get->file) {
+        route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
+      } else if (from.get) {
+        route.handlers[static_cast<std::size_t>(http::Method::get)] =
+            own(std::make_unique<Endpoint>(from.get, database_, reactor, trouble));
+      }
+      for (const auto& write : from.writes) {
+        if (!write->uploads.empty()) {
+          route.handlers[static_cast<std::size_t>(write->method)] = &no_files_;
+          continue;
+        }
+        route.handlers[static_cast<std::size_t>(write->method)] =
+            own(std::make_unique<WriteEndpoint>(write, database_, reactor, trouble));
+      }
+      for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &no_sets_;
+      (void)router_.add(route);  // the service has added them all before
+    }
+  }
+
+  [[nodiscard]] http::Router& router() { return router_; }
+  [[nodiscard]] JointDatabase& database() { return database_; }
+
+ private:
+  JointDatabase database_;
+  Unavailable no_sets_{"A set cannot be written in a batch."};
+  Unavailable no_files_{"Files are neither sent nor fetched in a batch."};
+  http::Router router_;
+  std::vector<std::unique_ptr<http::Handler>> handlers_;
+};
+
+// Of a whole batch: all of its calls', or what ended it.
+struct Batch::Answer {
+  Buffer calls;  // their answers, with commas between them
+  std::optional<http::Response> refusal;
+};
+
+namespace {
+
+// One call on its way: a request as if it had come alone. Views into itself, so it stays where it is.
+class Calling {
+ public:
+  Calling(const http::Request& outer, const Call& call, std::string target, std::string body)
+      : target_(std::move(target)), body_(std::move(body)), reader_(body_) {
+    for (const http::Field& field : outer.fields) {
+      if (!passed_on(field.name)) continue;
+      const bool own =
+          std::ranges::any_of(call.fields, [&](const auto& its) { return http::same_name(its.first, field.name); });
+      if (!own) fields_.push_back(field);
+    }
+    for (const auto& [name, value] : call.fields) fields_.push_back({name, value});
+    request_.method = call.method;
+    request_.method_text = http::name_of(call.method);
+    request_.version = outer.version;
+    request_.authority = outer.authority;
+    request_.peer = outer.peer;
+    request_.secure = outer.secure;
+    request_.target = target_;
+    request_.fields = fields_;
+    if (!body_.empty()) request_.body = &reader_;
+  }
+  Calling(const Calling&) = delete;
+
+  // False: the target's path is none.
+  [[nodiscard]] bool decode() {
+    const auto mark = request_.target.find('?');
+    const std::string_view raw = request_.target.substr(0, mark);
+    if (mark != request_.target.npos) request_.query = request_.target.substr(mark + 1);
+    segments_.resize(raw.size());
+    const auto decoded = http::decode_path(raw, segments_.data());
+    if (decoded.fault != http::DecodedPath::Fault::none) return false;
+    segments_.resize(decoded.size);
+    path_ = segments_;
+    if (decoded.has_encoded_slash) std::ranges::replace(path_, '\0', '/');
+    request_.path = path_;
+    request_.segments = segments_;
+    return true;
+  }
+  [[nodiscard]] http::Request& request() { return request_; }
+
+ private:
+  const std::string target_;
+  const std::string body_;
+  TextBody reader_;
+  std::vector<http::Field> fields_;
+  std::string segments_;
+  std::string path_;
+  http::Request request_;
+};
+
+// All of it; nothing: it is longer than `most`, or it broke.
+core::Task<std::optional<std::string>> read_body(http::Response& response, std::size_t most) {
+  std::string bytes;
+  if (const auto* buffer = std::get_if<Buffer>(&response.body)) {
+    bytes = buffer->view();
+  } else if (const auto* shared = std::get_if<http::SharedBytes>(&response.body)) {
+    bytes = shared->bytes;
+  } else if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
+    Buffer out;
+    for (;;) {
+      const auto pulled = co_await (*source)->pull(out);
+      if (!pulled) co_return std::nullopt;
+      if (*pulled == http::BodySource::Progress::done || out.size() > most) break;
+    }
+    bytes = out.view();
+  }
+  if (bytes.size() > most) co_return std::nullopt;
+  co_return bytes;
+}
+
+// {"status":201,"headers":{"location":"/films/7"},"body":{"id":7}}
+void append_answer(Buffer& out, const http::Response& response, std::string_view body, bool is_json) {
+  out.append(R"({"status":)" + std::to_string(response.status) + R"(,"headers":{)");
+  bool first = true;
+  for (const http::Field& field : response.fields.items()) {
+    if (http::same_name(field.name, "Vary") || (is_json && http::same_name(field.name, "Content-Type"))) continue;
+    if (!std::exchange(first, false)) out.push_back(',');
+    std::string name(field.name);
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+    }
+    append_member(out, name, field.value);
+  }
+  out.push_back('}');
+  if (is_json && !body.empty()) {
+    out.append(R"(,"body":)");
+    out.append(body);
+  } else if (!body.empty()) {
+    out.push_back(',');
+    append_member(out, "body", body);
+  }
+  out.push_back('}');
+}
+
+bool is_json_type(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  return type == "application/json" || type.ends_with("+json");
+}
+
+}  // namespace
+
+Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy*> policies, core::Reactor& reactor,
+             TroubleLog* trouble)
+    : plan_(plan),
+      database_(database),
+      policies_(std::move(policies)),
+      reactor_(reactor),
+      trouble_(trouble),
+      failures_(plan.options.path.value, trouble) {}
+
+Batch::~Batch() = default;
+
+std::unique_ptr<Batch::Lane> Batch::take_lane() {
+  if (spare_.empty()) return std::make_unique<Lane>(plan_, database_, policies_, reactor_, trouble_);
+  auto lane = std::move(spare_.back());
+  spare_.pop_back();
+  return lane;
+}
+
+core::Task<http::Response> Batch::run(http::Request& request) {
+  if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
+  if (body_format(request) != BodyFormat::json) {
+    co_return http::problem(415, "A batch is application/json, in UTF-8 and not compressed.");
+  }
+  std::string json;
+  for (;;) {
+    auto piece = co_await request.body->read();
+    if (!piece) co_return refuse_body(piece.error());
+    if (piece->empty()) break;
+    json += *piece;
+  }
+  const auto calls = parse_calls(json, plan_.options.calls);
+  if (!calls) co_return refuse_call(calls.error());
+  json = {};
+
+  if (running_ == plan_.options.concurrency) {
+    http::Response busy = http::problem(503, "There are too many batches at once.");
+    busy.fields.add("Retry-After", "1");
+    co_return busy;
+  }
+  // Also where the client leaves, which destroys this.
+  struct Use {
+    Batch& batch;
+    std::unique_ptr<Lane> lane;
+    ~Use() {
+      --batch.running_;
+      lane->database().close();
+      batch.spare_.push_back(std::move(lane));
+    }
+  };
+  ++running_;
+  const Use use{*this, take_lane()};
+  JointDatabase& database = use.lane->database();
+  core::BackOff back_off(reactor_, 2ms, 200ms);
+  for (std::uint32_t tries = 0;; ++tries) {
+    const auto& options = plan_.options;
+    const Instant deadline = options.timeout ? reactor_.now() + *options.timeout : never;
+    database.open({.deadline = deadline, .isolation = options.isolation, .settings = {}});
+    Answer answer = co_await attempt(*use.lane, request, *calls);
+    const auto& failure = database.failure();
+    if (!failure && !answer.refusal) {
+      (void)co_await database.commit();
+      if (!failure) {
+        http::Response response;
+        response.fields.add_trusted("Content-Type", "application/json");
+        Buffer body;
+        body.push_back('[');
+        body.append(answer.calls.view());
+        body.push_back(']');
+        response.body = std::move(body);
+        failures_.got_through();
+        co_return response;
+      }
+    }
+    if (failure && failure->failure == sql::Failure::conflict && tries < options.retries) {
+      database.close();
+      co_await back_off.wait();
+      continue;
+    }
+    if (answer.refusal) co_return std::move(*answer.refusal);
+    co_return failures_.answer(*failure, Failed::writing);
+  }
+}
+
+core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls) {
+  Answer answer;
+  Results results;
+  for (const Call& call : calls) {
+    const std::string at = "/" + std::to_string(results.size());
+    auto target = results.resolve_target(call.target);
+    if (!target) {
+      answer.refusal = refuse_call({at + "/path", std::move(target.error())});
+      break;
+    }
+    auto body = call.text.empty() ? results.resolve_json(call.body) : results.resolve_text(call.text);
+    if (!body) {
+      answer.refusal = refuse_call({at + "/body", std::move(body.error())});
+      break;
+    }
+    Calling calling(request, call, std::move(*target), std::move(*body));
+    if (!calling.decode()) {
+      answer.refusal = refuse_call({at + "/path", "it is no path"});
+      break;
+    }
+    http::Response response = co_await lane.router().handle(calling.request());
+    const auto bytes = co_await read_body(response, plan_.options.answer_limit);
+    if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
+      answer.refusal = http::problem(422, "The answers of the batch are longer than " +
+                                              std::to_string(plan_.options.answer_limit.bytes) +
+                                              " bytes; nothing of it has been done.");
+      break;
+    }
+    const bool is_json = is_json_type(response.fields.get("Content-Type"));
+    if (response.status >= 400) {
+      Buffer members;
+      members.append(R"("call":)" + std::to_string(results.size()) + R"(,"answer":)");
+      append_answer(members, response, *bytes, is_json);
+      answer.refusal = http::problem(
+          response.status,
+          "Call " + std::to_string(results.size()) + ", " + std::string(calling.request().method_text) + " " +
+              std::string(calling.request().target) + ", is refused; nothing of the batch has been done.",
+          members.view());
+      for (const std::string_view name : {"WWW-Authenticate", "Retry-After", "Allow"}) {
+        if (const auto value = response.fields.get(name); !value.empty())
+          answer.refusal->fields.add_owned(name, std::string(value));
+      }
+      break;
+    }
+    if (!answer.calls.empty()) answer.calls.push_back(',');
+    append_answer(answer.calls, response, *bytes, is_json);
+    results.add(call.id, is_json ? *bytes : std::string{});
+  }
+  co_return answer;
+}
+
+}  // namespace sluice::api::batch

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "http/message.h"
+
+// A batch as it is written:
+//
+//   [{"method": "POST", "path": "/films", "body": {"slug": "alien"}, "id": "film"},
+//    {"method": "PUT", "path": "/films/${film.slug}/tags", "headers": {"Prefer": "..."}, "body": [...]}]
+//
+// `${id.a.0.b}` stands for a value of an earlier call's answer: `id` is what that call names itself, or its index from
+// 0, and what follows goes into its body. In the path it is escaped; a string of the body that is nothing else becomes
+// the value itself; within a longer one the value's text takes its place. `$${` stands for `${`.
+namespace sluice::api::batch {
+
+struct Call {
+  http::Method method{};  // get, post, put, patch or delete_
+  std::string target;     // path and query, with references
+  std::string id;         // empty: it has none
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string body;  // its own JSON text, with references; empty: none
+  std::string text;  // in place of it, where the Content-Type is not JSON
+};
+
+struct CallFault {
+  std::string pointer;  // RFC 6901, into the batch
+  std::string reason;
+};
+
+// `json` is a whole body. All that can be known without calling is checked: methods, names, ids, fields, references to
+// what does not come earlier.
+[[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most);
+
+// What calls have been answered, for references.
+class Results {
+ public:
+  // `id` may be empty; `body`: JSON, or empty.
+  void add(std::string_view id, std::string body);
+  [[nodiscard]] std::size_t size() const { return results_.size(); }
+
+  // An error says which reference is wrong, and how.
+  [[nodiscard]] std::expected<std::string, std::string> resolve_target(std::string_view target) const;
+  [[nodiscard]] std::expected<std::string, std::string> resolve_json(std::string_view json) const;
+  [[nodiscard]] std::expected<std::string, std::string> resolve_text(std::string_view text) const;
+
+ private:
+  struct Result {
+    std::string id;
+    std::string body;  // padded for the parser
+    std::size_t size = 0;
+  };
+  // A value's own JSON.
+  [[nodiscard]] std::expected<std::string, std::string> find(std::string_view reference) const;
+  // Its characters: a string's decoded, a number's or a boolean's as they are.
+  [[nodiscard]] std::expected<std::string, std::string> text_of(std::string_view reference) const;
+
+  std::vector<Result> results_;
+};
+
+}  // namespace sluice::api::batch

@@ -1,0 +1,160 @@
+#include "api/batch/joint_database.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace sluice::api::batch {
+
+// The rows of one statement, all there.
+class JointDatabase::Rows final : public sql::Cursor {
+ public:
+  explicit Rows(sql::Written written) : written_(std::move(written)) {}
+  core::Async<sql::Result<sql::Block>> next() override { return sql::Result<sql::Block>(written_.rows); }
+
+ private:
+  sql::Written written_;
+};
+
+// A transaction within the transaction: its end is a statement like the others.
+class JointDatabase::Part final : public sql::Transaction {
+ public:
+  Part(JointDatabase& database, Settings settings) : database_(database), settings_(std::move(settings)) {}
+
+  core::Task<sql::Result<sql::Written>> execute(const sql::Statement& statement,
+                                                std::span<const sql::Argument> arguments) override {
+    return database_.run(statement, Values(arguments), settings_);
+  }
+  core::Task<sql::Result<sql::Written>> finish(const sql::Statement& statement,
+                                               std::span<const sql::Argument> arguments,
+                                               std::size_t most_rows) override {
+    return finish(database_.run(statement, Values(arguments), settings_), most_rows);
+  }
+  core::Task<sql::Result<void>> commit() override { co_return sql::Result<void>{}; }
+
+ private:
+  core::Task<sql::Result<sql::Written>> finish(core::Task<sql::Result<sql::Written>> running, std::size_t most_rows) {
+    auto written = co_await std::move(running);
+    if (written && written->rows.rows > most_rows) {
+      co_return std::unexpected(
+          database_.failed(sql::Error{sql::Failure::statement, {}, "the statement returns more than one row", 0}));
+    }
+    co_return written;
+  }
+
+  JointDatabase& database_;
+  const Settings settings_;
+};
+
+class JointDatabase::NoStaging final : public sql::Staging {
+ public:
+  core::Task<sql::Result<void>> add(std::span<const sql::StagedValue>, std::span<const std::uint64_t>) override {
+    co_return std::unexpected(refusal());
+  }
+  core::Task<sql::Result<sql::SetOutcome>> apply(std::span<const sql::Argument>, const sql::ApplyOptions&) override {
+    co_return std::unexpected(refusal());
+  }
+
+ private:
+  static sql::Error refusal() { return {sql::Failure::statement, {}, "a set cannot be written in a batch", 0}; }
+};
+
+JointDatabase::Values::Values(std::span<const sql::Argument> given) : arguments(given.begin(), given.end()) {
+  for (const sql::Argument& argument : given) {
+    sizes_.push_back(bytes.size());
+    if (argument.text) bytes += *argument.text;
+  }
+}
+
+void JointDatabase::Values::settle() {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    auto& text = arguments[i].text;
+    if (text) text = std::string_view(bytes).substr(sizes_[i], text->size());
+  }
+}
+
+void JointDatabase::open(const sql::TransactionOptions& options) {
+  close();
+  options_ = options;
+  options_.settings = {};
+}
+
+void JointDatabase::close() {
+  transaction_.reset();
+  settings_.clear();
+  failure_.reset();
+}
+
+core::Task<sql::Result<void>> JointDatabase::commit() {
+  if (!transaction_) co_return sql::Result<void>{};
+  auto committed = co_await transaction_->commit();
+  if (!committed) failure_ = committed.error();
+  co_return committed;
+}
+
+core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> JointDatabase::query(const sql::Statement& statement,
+                                                                            std::span<const sql::Argument> arguments,
+                                                                            const sql::QueryOptions& options) {
+  return read(statement, Values(arguments), {options.settings.begin(), options.settings.end()});
+}
+
+std::unique_ptr<sql::Transaction> JointDatabase::begin(const sql::TransactionOptions& options) {
+  return std::make_unique<Part>(*this, Settings(options.settings.begin(), options.settings.end()));
+}
+
+std::unique_ptr<sql::Staging> JointDatabase::stage(const sql::SetPlan&, const sql::TransactionOptions&) {
+  return std::make_unique<NoStaging>();
+}
+
+core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> JointDatabase::read(const sql::Statement& statement,
+                                                                          Values values, Settings settings) {
+  auto written = co_await run(statement, std::move(values), std::move(settings));
+  if (!written) co_return std::unexpected(std::move(written.error()));
+  co_return std::make_unique<Rows>(std::move(*written));
+}
+
+core::Task<sql::Result<sql::Written>> JointDatabase::run(const sql::Statement& statement, Values values,
+                                                         Settings settings) {
+  if (failure_) co_return std::unexpected(failed(*failure_));
+  if (auto applied = co_await apply(settings); !applied) co_return std::unexpected(std::move(applied.error()));
+  values.settle();
+  auto written = co_await transaction_->execute(statement, values.arguments);
+  if (!written) co_return std::unexpected(failed(std::move(written.error())));
+  co_return written;
+}
+
+core::Task<sql::Result<void>> JointDatabase::apply(const Settings& settings) {
+  if (!transaction_) {
+    settings_ = settings;
+    auto options = options_;
+    options.settings = settings_;
+    transaction_ = inner_.begin(options);
+    co_return sql::Result<void>{};
+  }
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const sql::Setting& wanted = settings[i];
+    const auto known = std::ranges::find(settings_, wanted.name, &sql::Setting::name);
+    if (known != settings_.end() && known->value == wanted.value) continue;
+    SLUICE_ASSERT(set_config_ != nullptr);
+    const sql::Argument arguments[] = {{.text = wanted.name}, {.text = wanted.value}};
+    if (auto set = co_await transaction_->execute(*set_config_, arguments); !set) {
+      set.error().failure = sql::Failure::not_allowed;
+      co_return std::unexpected(failed(std::move(set.error())));
+    }
+    if (known != settings_.end()) {
+      known->value = wanted.value;
+    } else {
+      settings_.push_back(wanted);
+    }
+  }
+  co_return sql::Result<void>{};
+}
+
+// Whoever tries again hears the same: only all of it can be tried again.
+sql::Error JointDatabase::failed(sql::Error error) {
+  if (!failure_) failure_ = error;
+  return error;
+}
+
+}  // namespace sluice::api::batch

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/reactor.h"
+#include "core/sleep.h"
+#include "core/task.h"
+
+namespace sluice::core {
+
+// Between a half of `most` and all of it; `state` is the generator's, and not 0 (xorshift).
+[[nodiscard]] inline Duration jittered(std::uint64_t& state, Duration most) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return most - Duration(static_cast<std::int64_t>(state % static_cast<std::uint64_t>(most.count() / 2 + 1)));
+}
+
+// Pauses between attempts: each twice as long as the one before, up to a limit, and shortened by up to a half at
+// random, so that those that met do not come back at the same moment.
+class BackOff {
+ public:
+  BackOff(Reactor& reactor, Duration first, Duration longest)
+      : reactor_(reactor), pause_(first), longest_(longest), state_(seed(reactor)) {}
+
+  [[nodiscard]] Task<void> wait() {
+    const Duration most = pause_;
+    pause_ = std::min(pause_ * 2, longest_);
+    co_await Sleep(reactor_, reactor_.now() + jittered(state_, most));
+  }
+
+ private:
+  // Of the clock, which is the simulation's where there is one.
+  static std::uint64_t seed(Reactor& reactor) {
+    const auto ticks = static_cast<std::uint64_t>(reactor.now().time_since_epoch().count());
+    return (ticks * 0x9E3779B97F4A7C15U) | 1;
+  }
+
+  Reactor& reactor_;
+  Duration pause_;
+  const Duration longest_;
+  std::uint64_t state_;
+};
+
+}  // namespace sluice::core

@@ -1,0 +1,236 @@
+"""POST /batch: several calls in one transaction, on both databases."""
+import json
+import sqlite3
+import threading
+
+import pytest
+
+from tokens import Secret, soon
+
+CONFIG = '''
+[database.main]
+url = "{url}"
+[batch]
+calls = 20
+answer_limit = "16KiB"
+[[endpoint]]
+path = "/films"
+get = "SELECT id, slug, score FROM films ORDER BY id"
+[endpoint.post]
+table = "films"
+columns.slug = {{ required = true }}
+columns.score = {{}}
+returning = "id, slug, score"
+location = "/films/{{slug}}"
+[[endpoint]]
+path = "/films/{{slug}}"
+returns = "object"
+get = "SELECT id, slug, score FROM films WHERE slug = :slug"
+patch = "UPDATE films SET score = :score WHERE slug = :slug"
+delete = "DELETE FROM films WHERE slug = :slug"
+[[endpoint]]
+path = "/films/{{slug}}/tags"
+get = "SELECT tag FROM tags WHERE film = :slug ORDER BY tag"
+post = "INSERT INTO tags (film, tag) VALUES (:slug, :tag)"
+[endpoint.put]
+table = "tags"
+existing = "SELECT tag FROM tags WHERE film = :slug"
+columns.film = {{ key = true, from = "path.slug" }}
+columns.tag = {{ key = true }}
+[[endpoint]]
+path = "/many/{{n:int}}"
+get = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < :n)
+         SELECT n, 'some text that takes its room' AS text FROM c"""
+'''
+ODD = 'a "quoted"/é ${x'
+
+
+class Films:
+    def __init__(self, server):
+        self.server = server
+
+    def send(self, body, *fields, path="/batch"):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        lines = [f"POST {path} HTTP/1.1", "Host: test", f"Content-Length: {len(data)}", *fields]
+        if not any(field.lower().startswith("content-type") for field in fields):
+            lines += ["Content-Type: application/json"]
+        with self.server.connect() as connection:
+            connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+            return connection.read()
+
+    def batch(self, *calls):
+        answer = self.send(list(calls))
+        assert answer.status == 200, (answer.status, answer.body, self.server.log)
+        assert answer.get("content-type") == "application/json"
+        return json.loads(answer.body)
+
+    def refused(self, status, *calls, raw=None):
+        answer = self.send(list(calls) if raw is None else raw)
+        assert answer.status == status, (answer.status, answer.body, self.server.log)
+        assert answer.get("content-type") == "application/problem+json"
+        return json.loads(answer.body)
+
+    def films(self):
+        return [(row["slug"], row["score"]) for row in json.loads(self.server.get("/films").body)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def films(request, sluice, tmp_path):
+    key = "integer PRIMARY KEY" if request.param == "sqlite" else "serial PRIMARY KEY"
+    schema = (f"CREATE TABLE films (id {key}, slug text UNIQUE NOT NULL, score double precision);"
+              "CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, PRIMARY KEY (film, tag));")
+    if request.param == "sqlite":
+        path = tmp_path / "films.db"
+        with sqlite3.connect(path) as database:
+            database.executescript(schema)
+        database.close()
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+        postgres.psql("DROP TABLE IF EXISTS parts, films, tags CASCADE; " + schema)
+        url = postgres.url()
+    return Films(sluice(CONFIG.format(url=url)))
+
+
+def post(slug, **more):
+    return {"method": "POST", "path": "/films", "body": {"slug": slug, **more}}
+
+
+def test_later_calls_refer_to_earlier_ones(films):
+    answers = films.batch(
+        {**post(ODD.replace("${", "$${"), score=8.5), "id": "film"},
+        {"method": "POST", "path": "/films/${film.slug}/tags", "body": {"tag": "id ${film.id}"}},
+        {"method": "GET", "path": "/films/${film.slug}/tags"},
+        {"method": "POST", "path": "/films", "body": [{"slug": "x-${2.0.tag}", "score": "${film.score}"}, {"slug": "y"}]},
+        {"method": "GET", "path": "/films"},
+        {"method": "GET", "path": "/films.csv", "headers": {"X-Other": "1"}})
+    assert [each["status"] for each in answers] == [201, 201, 200, 201, 200, 200]
+    assert answers[0]["body"] == {"id": 1, "slug": ODD, "score": 8.5}
+    assert answers[0]["headers"]["location"] == "/films/a%20%22quoted%22%2F%C3%A9%20%24%7Bx"
+    assert answers[2]["body"] == [{"tag": "id 1"}]
+    assert [row["slug"] for row in answers[4]["body"]] == [ODD, "x-id 1", "y"]
+    assert answers[5]["body"].splitlines()[0] == "id,slug,score"
+    assert answers[5]["headers"]["content-type"].startswith("text/csv")
+    assert films.films() == [(ODD, 8.5), ("x-id 1", 8.5), ("y", None)]
+    assert films.batch() == []
+
+
+def test_all_or_nothing(films):
+    films.batch(post("alien", score=1))
+    problem = films.refused(409, post("brazil"), {"method": "PATCH", "path": "/films/alien", "body": {"score": 9}},
+                            post("alien"), post("cube"))
+    assert problem["call"] == 2
+    assert problem["answer"]["status"] == problem["answer"]["body"]["status"] == 409
+    assert films.films() == [("alien", 1)]
+    assert films.refused(404, post("brazil"), {"method": "DELETE", "path": "/films/none"})["call"] == 1
+    assert films.refused(404, post("brazil"), {"method": "GET", "path": "/elsewhere"})["call"] == 1
+    assert films.refused(422, post("brazil"), {"method": "POST", "path": "/films", "body": {"score": 1}})["call"] == 1
+    refused = films.refused(405, post("brazil"), {"method": "PUT", "path": "/films", "body": {}})
+    assert refused["call"] == 1
+    # What a batch has read is of its own transaction, and so is its end.
+    answers = films.batch({"method": "DELETE", "path": "/films/alien"}, {"method": "GET", "path": "/films"}, post("alien"))
+    assert answers[0]["status"] == 204 and "body" not in answers[0]
+    assert answers[1]["body"] == []
+    assert films.films() == [("alien", None)]
+
+
+def test_what_a_batch_cannot_do(films):
+    assert films.refused(422, {"method": "PUT", "path": "/films/x/tags", "body": [{"tag": "a"}]})["call"] == 0
+    assert films.refused(404, {"method": "POST", "path": "/batch", "body": []})["call"] == 0
+    problem = films.refused(422, post("brazil"), {"method": "GET", "path": "/many/5000"})
+    assert "16384" in problem["detail"]
+    assert films.films() == []
+    assert len(films.batch({"method": "GET", "path": "/many/5"})[0]["body"]) == 5
+    assert "20 that are taken" in films.refused(400, *[post(str(n)) for n in range(21)])["detail"]
+
+
+def test_what_cannot_be_read(films):
+    for raw, pointer, says in ((b"[{}", "", "no JSON"), (b'[{"method":"GET","path":"/../x"}]', "/0/path", "no path"),
+                               (b'[{"method":"GET","path":"/films"},{"method":"GET","path":"/films/${0.0.slug}"}]',
+                                "/1/path", 'no "0"')):
+        problem = films.refused(400, raw=raw)
+        assert problem["pointer"] == pointer
+        assert says in problem["detail"]
+    assert films.send(b"").status == 400
+    assert films.films() == []
+
+
+def test_type_and_method(films):
+    assert films.send(b"[]", "Content-Type: text/plain").status == 415
+    assert films.server.get("/batch").status == 405
+
+
+def test_batches_at_once(films):
+    """Each adds to what it has read, which only holds if they do not mix."""
+    films.batch(post("sum", score=0))
+    done = []
+
+    def work(worker):
+        for n in range(10):
+            answer = films.send([
+                {"method": "PATCH", "path": "/films/sum", "body": {"score": worker * 100 + n}},
+                {"method": "GET", "path": "/films/sum", "id": "read"},
+                {"method": "POST", "path": f"/films/{worker}/tags", "body": {"tag": "${read.score}"}}])
+            done.append((answer.status, worker * 100 + n, json.loads(answer.body)))
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == 80
+    for status, wrote, answers in done:
+        assert status == 200, answers
+        assert answers[1]["body"]["score"] == wrote
+    for worker in range(8):
+        tags = json.loads(films.server.get(f"/films/{worker}/tags").body)
+        assert sorted(float(row["tag"]) for row in tags) == [worker * 100 + n for n in range(10)]
+
+
+def test_each_call_runs_as_its_client(sluice, postgres):
+    """The role and request.* are set for each call; what a call may not do ends the batch."""
+    secret = Secret()
+    postgres.psql('''DROP TABLE IF EXISTS batch_notes;
+        DO $$ BEGIN CREATE ROLE batch_member; CREATE ROLE batch_login LOGIN NOINHERIT; GRANT batch_member TO batch_login;
+        EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        CREATE TABLE batch_notes (n int PRIMARY KEY, owner text); GRANT SELECT, INSERT ON batch_notes TO batch_member;''')
+    served = Films(sluice(f'''
+[policy.auth]
+type = "jwt"
+secret = "{secret.secret}"
+[database.main]
+url = "postgres://batch_login@127.0.0.1:{postgres.port}/postgres"
+pool = 2
+role = "claim.role"
+[batch]
+[[endpoint]]
+path = "/who/{{any}}"
+use = ["auth"]
+returns = "object"
+get = """SELECT current_user::text AS role, current_setting('request.path') AS path,
+         current_setting('request.method') AS method, :any AS any"""
+[[endpoint]]
+path = "/notes"
+use = ["auth"]
+get = "SELECT n FROM batch_notes"
+post = "INSERT INTO batch_notes VALUES (:n, current_setting('request.jwt.claims')::json ->> 'sub') RETURNING owner"
+params.n = "int"
+delete = "DELETE FROM batch_notes"
+'''))
+    token = f'Authorization: Bearer {secret.token(soon(sub="ada", role="batch_member"))}'
+    calls = [{"method": "GET", "path": "/who/a"}, {"method": "POST", "path": "/notes", "body": {"n": 7}},
+             {"method": "GET", "path": "/who/b"}]
+    answer = served.send(calls, token)
+    assert answer.status == 200, answer.body
+    first, second, third = [each["body"] for each in json.loads(answer.body)]
+    assert first == {"role": "batch_member", "path": "/who/a", "method": "GET", "any": "a"}
+    assert second in ({"owner": "ada"}, [{"owner": "ada"}])
+    assert third["path"] == "/who/b"
+    refused = served.send(calls)
+    assert (refused.status, json.loads(refused.body)["call"]) == (401, 0)
+    assert refused.get("www-authenticate").startswith("Bearer")
+    forbidden = served.send([{"method": "POST", "path": "/notes", "body": {"n": 8}}, {"method": "DELETE", "path": "/notes"}], token)
+    assert (forbidden.status, json.loads(forbidden.body)["call"]) == (403, 1)
+    stranger = f'Authorization: Bearer {secret.token(soon(sub="bob", role="postgres"))}'
+    assert served.send(calls, stranger).status == 403
+    assert postgres.psql("SELECT n FROM batch_notes").decode().split() == ["7"]
