@@ -157,8 +157,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                          [](const auto& one) -> const std::string& { return one.name.value; });
     const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index],
-                                    plan->options, config.source, errors.list);
+    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], plan->options,
+                                    config.source, errors.list);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(named->value, endpoint.error());
     if (!*endpoint) continue;
@@ -181,8 +181,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       if (!reads) prepared = std::unexpected(reads.error());
     }
     if (prepared && prepared->columns.size() == 1 && prepared->parameters.empty()) continue;
-    if (!prepared && (prepared.error().failure == sql::Failure::unavailable ||
-                      prepared.error().failure == sql::Failure::lost)) {
+    if (!prepared &&
+        (prepared.error().failure == sql::Failure::unavailable || prepared.error().failure == sql::Failure::lost)) {
       return unreachable(named->value, prepared.error());
     }
     errors.list.push_back({.position = options.used.position,

@@ -19,8 +19,8 @@ class EndpointPreparation {
   // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
   // file that the endpoint stands in. All outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
-                      sql::Database& database, std::uint32_t& next_id, const Options& all,
-                      const config::Source& source, std::vector<config::Diagnostic>& errors);
+                      sql::Database& database, std::uint32_t& next_id, const Options& all, const config::Source& source,
+                      std::vector<config::Diagnostic>& errors);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.

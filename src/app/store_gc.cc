@@ -100,8 +100,8 @@ int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, 
       failed(opened.error().message);
       continue;
     }
-    const auto used = loop.run(hashes_in_use(**opened, store.used.value, database->value.is_sqlite(),
-                                             loop.reactor->now() + query_patience));
+    const auto used = loop.run(
+        hashes_in_use(**opened, store.used.value, database->value.is_sqlite(), loop.reactor->now() + query_patience));
     if (!used) {
       failed("\"used\": " + used.error());
       continue;

@@ -188,8 +188,7 @@ TEST_F(StoreTest, TypesComeFromTheRowOrFromTheFirstBytes) {
   EXPECT_EQ(get(file(text->hash, "text/csv")).fields.get("Content-Type"), "text/csv");
   // What is none, or would be another field, is not said.
   for (const char* odd : {"text", "text/plain; charset=x", "a/b\r\nX-Other: y", "/", "a/"}) {
-    EXPECT_EQ(get(file(text->hash, odd)).fields.get("Content-Type"), "application/octet-stream")
-        << odd;
+    EXPECT_EQ(get(file(text->hash, odd)).fields.get("Content-Type"), "application/octet-stream") << odd;
   }
 }
 
