@@ -64,7 +64,11 @@ class Checker {
     // Port 0 is a new one each time.
     std::string text = address->text();
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
-    if (fresh && !addresses_.emplace(text, listen.position).second) {
+    if (!fresh || addresses_.emplace(text, listen.position).second) return;
+    if (listen.position.line == 0) {
+      complain(addresses_[text], fmt::format("{} is where [admin] listens by default", text),
+               "give [admin] another \"listen\"");
+    } else {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
     }
   }

@@ -513,7 +513,8 @@ TEST(Errors, WebSockets) {
             "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
   EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
             "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
-  for (const char* origin : {"example.com", "https://", "https://a/", "https://a?b", "", "://a"}) {
+  for (const char* origin :
+       {"example.com", "https://", "https://a/", "https://a?b", "", "://a", "https://a:443", "http://a:80"}) {
     EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
   }
   for (const char* protocol : {"", "a b", "a,b", "\u00e4"}) {
@@ -550,7 +551,7 @@ TEST(Errors, Listen) {
   EXPECT_EQ(messages_of("[server]\nlisten = [\"*:1\", \"*:1\"]\n" + serves),
             "2:18 [::]:1 is already listened on | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:8081\"]\n" + serves),
-            "0:0 127.0.0.1:8081 is already listened on | it is in line 2 already\n");
+            "2:11 127.0.0.1:8081 is where [admin] listens by default | give [admin] another \"listen\"\n");
   EXPECT_EQ(messages_of("[admin]\nlisten = \"127.0.0.1:8080\"\n" + serves),
             "2:10 127.0.0.1:8080 is already listened on | it is the default of another key\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");

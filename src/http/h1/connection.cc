@@ -716,8 +716,9 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
-  work_->output.append(body.view());
-  report(request, status, body.size(), false);
+  const bool head_only = work_->parser.method() == Method::head;  // RFC 9110, 9.3.2
+  if (!head_only) work_->output.append(body.view());
+  report(request, status, head_only ? 0 : body.size(), false);
   if (co_await flush()) co_await linger();
 }
 

@@ -855,10 +855,29 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
   }
   out.commit(header_bytes + size);
   stream.sent_bytes += size;
-  stream.progress_at = progress_at_ = engine_.reactor.now();
+  count_progress(stream, size);
   guard_.sent_data_frame();
   full_ = out.size() >= output_bytes;
   return full_ ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+// Who lets a window open by a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts the
+// frame off the windows when it is back.
+void Session::count_progress(Stream& stream, std::size_t size) {
+  const Instant now = engine_.reactor.now();
+  const std::uint32_t slowest = options().slowest_client;
+  const auto advance = [&](Instant& since, bool waited_for_client) {
+    if (!waited_for_client || slowest == 0) {
+      since = now;
+    } else {
+      since = std::min(now, since + Duration(std::chrono::seconds(size)) / slowest);
+    }
+  };
+  advance(stream.progress_at, stream.starved);
+  advance(progress_at_, starved_);
+  const auto sent = static_cast<std::int32_t>(size);
+  starved_ = nghttp2_session_get_remote_window_size(session_) <= sent;
+  stream.starved = starved_ || nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= sent;
 }
 
 void Session::closed(Stream& stream) {

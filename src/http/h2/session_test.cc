@@ -457,6 +457,32 @@ TEST_F(SessionTest, AStreamWhoseWindowStaysShutIsReset) {
   EXPECT_EQ(handler.sources, 1);
 }
 
+// An octet now and then keeps no answer alive; as many as slowest_client asks for do.
+TEST_F(SessionTest, AWindowThatOpensByAByteAtATimeDoesNotCount) {
+  options.write_timeout = 2s;
+  options.slowest_client = 240;
+  for (const bool of_connection : {false, true}) {
+    make();
+    TestClient client({.opens_windows = false, .window = of_connection ? 1u << 20 : 1000u});
+    const auto dripping = client.get("/stream/300000/1");
+    const auto fed = client.get("/own/300000/2");
+    talk(client);
+    const Instant begin = reactor.now();
+    while (!client.answers[dripping].closed && reactor.now() < begin + 10s) {
+      for (const Instant until = reactor.now() + 500ms; reactor.now() < until;) reactor.turn(until);
+      client.open_window(of_connection ? 0 : dripping, 1);
+      if (!of_connection) client.open_window(fed, 400);
+      talk(client);
+      (void)session->expire(reactor.now());
+      talk(client);
+    }
+    EXPECT_GE(reactor.now() - begin, 2s);
+    EXPECT_LT(reactor.now() - begin, 4s);
+    EXPECT_EQ(client.answers[dripping].error, cancel);
+    if (!of_connection) EXPECT_FALSE(client.answers[fed].closed);
+  }
+}
+
 TEST_F(SessionTest, StreamsOfAConnectionWhoseWindowStaysShutAreReset) {
   options.write_timeout = 1s;
   TestClient client({.opens_windows = false, .window = 1 << 20});

@@ -79,7 +79,8 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   bool deferred = false;     // nghttp2 waits for resume_data()
   bool body_unsent = false;  // there is more to send
   std::uint64_t sent_bytes = 0;
-  Instant progress_at{};  // when the client last took something of it
+  Instant progress_at{};  // when the client last took enough of it
+  bool starved = false;   // what was sent last has used up a window
 
   bool tunnelled = false;    // an upgrade has taken it; what was said of the answer's body means nothing then
   Tunnel* tunnel = nullptr;  // null, and tunnelled: our side has ended
