@@ -69,7 +69,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
                      const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
-      object(endpoint.returns == Returns::object),
+      object(endpoint.returns != Returns::rows),
       inserts(creates(method, options)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
@@ -89,6 +89,11 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     }
     before.push_back(std::move(step));
   }
+  std::vector<Source*> sources;
+  for (Step& step : before) {
+    for (Source& source : step.sources) sources.push_back(&source);
+  }
+  uploads = plan_uploads(sources, !shape.names.empty());
   main = std::move(before.back());
   before.pop_back();
   if (updates_first) {
@@ -107,6 +112,7 @@ struct WriteEndpoint::Rows {
   bool single = true;  // one object, or nothing, and not a list
   std::string bytes;
   std::optional<BodyFormat> format;
+  std::vector<Upload> uploads;
   std::size_t count = 1;
 };
 
@@ -137,7 +143,22 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
-  if (!plan_->shape.names.empty()) {
+  if (!plan_->uploads.empty()) {
+    // No file is taken of whom the database would not let write.
+    if (plan_->guards) {
+      const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
+      auto refusal =
+          co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+      if (refusal) co_return std::move(*refusal);
+    }
+    auto received = co_await receive_uploads(request, plan_->uploads, stores_);
+    if (!received) co_return std::move(received.error());
+    rows.has_body = true;
+    rows.uploads = std::move(received->uploads);
+    rows.bytes = std::move(received->fields);
+    if (!received->has_fields) rows.bytes = "&";  // a form without fields, and not one without a byte
+    if (!plan_->uploads.whole) rows.format = BodyFormat::form;
+  } else if (!plan_->shape.names.empty()) {
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
@@ -174,6 +195,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   const WritePlan& plan = *plan_;
   Outcome outcome;
   Binder binder;
+  binder.take(rows.uploads);
   std::vector<sql::Argument> arguments;
   const auto reader_of_body = [&] {
     auto reader = RowReader::make(*rows.format, plan.shape, {});
@@ -223,7 +245,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
   const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = settings});
-  if (plan.guards) {
+  if (plan.guards && plan.uploads.empty()) {
     auto refused = co_await plan.guards->ask(request, *transaction);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {

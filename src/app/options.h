@@ -139,6 +139,7 @@ struct Options {
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
+  std::vector<Named<files::StoreOptions>> stores;
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
@@ -148,6 +149,12 @@ struct Options {
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
     for (std::size_t i = 0; i < policies.size(); ++i) {
       if (policies[i].name.value == name) return i;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::size_t> find_store(std::string_view name) const {
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      if (stores[i].name.value == name) return i;
     }
     return std::nullopt;
   }
@@ -176,6 +183,7 @@ struct Options {
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
+    v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");

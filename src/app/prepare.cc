@@ -16,6 +16,7 @@
 #include "core/sleep.h"
 #include "core/usable_cores.h"
 #include "sql/open.h"
+#include "sql/reading.h"
 
 namespace sluice::app {
 namespace {
@@ -170,7 +171,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                          [](const auto& one) -> const std::string& { return one.name.value; });
     const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], boot,
+    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], plan->options, boot,
                                     config.source, errors.list);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(named->value, endpoint.error());
@@ -183,6 +184,29 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       plan->changes.push_back(plan->endpoints.size());
     }
     plan->endpoints.push_back(std::move(**endpoint));
+  }
+  for (const auto& store : plan->options.stores) {
+    const files::StoreOptions& options = store.value;
+    if (options.used.value.empty()) continue;
+    const auto named = std::ranges::find(plan->options.databases, options.database.value,
+                                         [](const auto& one) -> const std::string& { return one.name.value; });
+    const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
+    if (!databases[index]) continue;
+    sql::Database& database = *databases[index];
+    auto prepared = loop.run(database.prepare(options.used.value, next_ids[index]++, {}));
+    if (prepared) {
+      const auto reads = loop.run(sql::check_reading(database, named->value, options.used.value, {}));
+      if (!reads) prepared = std::unexpected(reads.error());
+    }
+    if (prepared && prepared->columns.size() == 1 && prepared->parameters.empty()) continue;
+    if (!prepared &&
+        (prepared.error().failure == sql::Failure::unavailable || prepared.error().failure == sql::Failure::lost)) {
+      return unreachable(named->value, prepared.error());
+    }
+    errors.list.push_back({.position = options.used.position,
+                           .message = "store \"" + store.name.value + "\": " +
+                                      (prepared ? "\"used\" returns one column, the hashes, and has no parameters"
+                                                : describe(prepared.error()))});
   }
   if (plan->options.batch) {
     const auto named = std::ranges::find(plan->options.databases, plan->options.batch->database.value,

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "api/file_endpoint.h"
 #include "api/table_sql.h"
 #include "app/config/statement.h"
 #include "app/config/values.h"
@@ -22,13 +23,14 @@ std::string quoted_identifier(std::string_view name) {
 
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
-                                         std::uint32_t& next_id, const std::string& boot,
+                                         std::uint32_t& next_id, const Options& all, const std::string& boot,
                                          const config::Source& source, std::vector<config::Diagnostic>& errors)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
       database_(database),
       next_id_(next_id),
+      all_(all),
       boot_(boot),
       source_(source),
       errors_(errors),
@@ -65,8 +67,15 @@ void EndpointPreparation::prepare_get() {
     return;
   }
   if (!statement) return;
+  if (options_.returns == api::Returns::file) {
+    if (const std::string wrong = api::check_file_columns(statement->columns); !wrong.empty()) {
+      complain(options_.get.position, wrong);
+    }
+  }
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
+  const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
+  if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
 }
@@ -174,8 +183,25 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   auto made =
       std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
   made->role = role_;
-  if (const auto guards = guards_of(&writing, true)) made->guards = *guards;
+  settle_uploads(*made, writing);
+  // Those of a method that takes files are asked before, outside of its transaction.
+  if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   made_.writes.push_back(std::move(made));
+}
+
+// Tells the method's files what their stores take, and what is wrong with them.
+void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing) {
+  const Position position = writing.position.line != 0 ? writing.position : options_.position;
+  if (!plan.uploads.fault.empty()) {
+    complain(position, std::string(http::name_of(plan.method)) + ": " + plan.uploads.fault);
+    return;
+  }
+  if (!plan.uploads.empty() && plan.method == http::Method::delete_) complain(position, "DELETE takes no files");
+  for (api::UploadPlan::File& file : plan.uploads.files) {
+    const auto store = all_.find_store(file.store);
+    if (!store) continue;  // complained about when the file was checked
+    for (const auto& type : all_.stores[*store].value.types) file.types.push_back(type.value);
+  }
 }
 
 // What the file says of the values of each method, against what the database has said of them.

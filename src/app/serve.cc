@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "files/blob_folder.h"
 
 namespace sluice::app {
 namespace {
@@ -232,6 +233,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   if (!plan->options.admin.listen.value.empty()) {
     admin_address = claim(plan->options.admin.listen.value);
     socket_files.add(*admin_address);
+  }
+
+  // What cannot be opened is said here, and not by a core; what was cut off the last time goes.
+  for (const auto& store : plan->options.stores) {
+    files::BlobFolder::open(store.value.path.value)->remove_leftovers();
   }
 
   core::Cores cores({.count = options.cores, .back_end = plan->io.back_end});

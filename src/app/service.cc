@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/file_endpoint.h"
 #include "core/sleep.h"
 #include "files/static_files.h"
 #include "sql/open.h"
@@ -29,11 +30,27 @@ std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::
   return http::HttpsRedirect(next);
 }
 
-http::ServerOptions server_options(const ServerOptions& options) {
+// The longest body that an endpoint may ask for: its files, and the fields beside them.
+std::uint64_t most_body(const Plan& plan) {
+  std::uint64_t most = 0;
+  for (const Plan::Endpoint& endpoint : plan.endpoints) {
+    for (const auto& write : endpoint.writes) {
+      std::uint64_t files = 0;
+      for (const api::UploadPlan::File& file : write->uploads.files) {
+        files += plan.options.stores[*plan.options.find_store(file.store)].value.limit.value;
+      }
+      if (files != 0) most = std::max(most, plan.options.server.body_limit + files);
+    }
+  }
+  return most;
+}
+
+http::ServerOptions server_options(const ServerOptions& options, std::uint64_t most_body) {
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
           .field_limit = options.field_limit,
           .body_limit = options.body_limit,
+          .most_body = most_body,
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
@@ -64,7 +81,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
-              server_options(plan_->options.server), this) {
+              server_options(plan_->options.server, most_body(*plan_)), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
     const auto& database = plan_->options.databases[i];
@@ -77,6 +94,15 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     policies_.push_back(
         std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i], core.reactor()));
   }
+
+  for (const auto& store : plan_->options.stores) {
+    stores_.push_back(
+        std::make_unique<files::Store>(store.name.value, store.value, core.reactor(), core.mailbox(), threads));
+    files_.push_back(&stores_.back()->files());
+  }
+  const auto store_of = [&](const std::string& name) -> http::BlobStore* {
+    return stores_[*plan_->options.find_store(name)].get();
+  };
 
   std::uint16_t id = 0;
   using Method = http::Method;
@@ -100,17 +126,24 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     add(std::move(route));
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
-    http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = true};
-    route.policy = compile(plan_->options.endpoints[endpoint.index].use);
+    const api::EndpointOptions& options = plan_->options.endpoints[endpoint.index];
+    const bool is_file = options.returns == api::Returns::file;
+    http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = !is_file};
+    route.policy = compile(options.use);
     sql::Database& database = *databases_[endpoint.database];
     TroubleLog* const trouble = troubles[endpoint.database].get();
-    if (endpoint.get) {
+    if (endpoint.get && is_file) {
+      route.handlers[static_cast<std::size_t>(Method::get)] = own(std::make_unique<api::FileEndpoint>(
+          endpoint.get, database, core.reactor(), *store_of(options.store.value), trouble));
+    } else if (endpoint.get) {
       route.handlers[static_cast<std::size_t>(Method::get)] =
           own(std::make_unique<api::Endpoint>(endpoint.get, database, core.reactor(), trouble));
     }
     for (const auto& write : endpoint.writes) {
+      std::vector<http::BlobStore*> stores;
+      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(store_of(file.store));
       route.handlers[static_cast<std::size_t>(write->method)] =
-          own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble));
+          own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble, std::move(stores)));
     }
     for (const auto& set : endpoint.sets) {
       route.handlers[static_cast<std::size_t>(set->method)] =

@@ -18,6 +18,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/static_files.h"
+#include "files/store.h"
 #include "gateway/chain.h"
 #include "gateway/jwt/policy.h"
 #include "http/compress/compression.h"
@@ -94,8 +95,9 @@ class Service final : http::Observer {
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
+  std::vector<std::unique_ptr<files::Store>> stores_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
-  std::vector<const files::StaticFiles*> files_;  // those of the handlers
+  std::vector<const files::StaticFiles*> files_;       // those of the handlers and the stores
   std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;

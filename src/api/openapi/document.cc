@@ -70,6 +70,10 @@ std::string_view meaning_of(int status) {
       return "The body did not come in time.";
     case 409:
       return "It collides with what is there, or with what somebody else is changing.";
+    case 412:
+      return "The file is another one by now.";
+    case 416:
+      return "The file has no such bytes.";
     case 413:
       return "The body is longer than the server takes.";
     case 414:
@@ -80,6 +84,8 @@ std::string_view meaning_of(int status) {
       return "The body has values that cannot be taken; nothing has been written.";
     case 431:
       return "The header is longer than the server takes.";
+    case 507:
+      return "There is no room for the file.";
     case 503:
       return "The database cannot answer now.";
     case 504:
@@ -429,6 +435,17 @@ class Maker {
       parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
     }
     JsonObject responses;
+    if (resource.options->returns == Returns::file) {
+      const std::string content = R"({"*/*":{}})";
+      responses.add("200", answer("The file.", content, R"({"ETag":{"schema":{"type":"string"}}})"));
+      responses.add("206", answer("The part of it that was asked for.", content,
+                                  R"({"Content-Range":{"schema":{"type":"string"}}})"));
+      responses.add("304", answer("The client has it already.", ""));
+      add_problems(responses, resource, {404, 412, 416}, plan.guards.get());
+      JsonObject operation;
+      if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
+      return operation.add("responses", responses.text());
+    }
     const std::string row = row_schema(plan.statement.columns);
     if (plan.object) {
       responses.add("200", answer("The one row.", row_content(row, Shown::object)));
@@ -511,7 +528,9 @@ class Maker {
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     const bool has_body = !plan.shape.names.empty();
-    if (has_body) {
+    if (!plan.uploads.empty()) {
+      operation.add("requestBody", upload_body(plan.uploads, fields));
+    } else if (has_body) {
       const std::string object = R"({"type":"object"})";
       operation.add("requestBody", whole_body
                                        ? request_body(object, object)
@@ -530,7 +549,7 @@ class Maker {
     } else {
       const std::string row = row_schema(plan.main.statement.columns);
       Shown shown = Shown::rows;
-      if (plan.object && !has_body) {
+      if (plan.object && (!has_body || !plan.uploads.empty())) {
         shown = Shown::object;
       } else if (plan.object || plan.inserts) {  // several rows of a body are answered as several
         shown = Shown::either;
@@ -546,10 +565,49 @@ class Maker {
       }
     }
     std::set<int> own = {406, 409, 422};
-    if (has_body) own.insert({408, 413, 415});
+    if (has_body || !plan.uploads.empty()) own.insert({408, 413, 415});
+    if (!plan.uploads.empty()) own.insert(507);
     if (misses) own.insert(404);
     add_problems(responses, resource, own, plan.guards.get());
     return operation.add("responses", responses.text());
+  }
+
+  // A file itself, or a form with files among its fields.
+  static std::string upload_body(const UploadPlan& uploads, const Fields& fields) {
+    // RFC 3.1: what is no JSON has a media type, and no schema of its own.
+    if (uploads.whole) {
+      JsonObject content;
+      const std::vector<std::string>& types = uploads.files[0].types;
+      for (const std::string& type : types) content.add(type, "{}");
+      if (types.empty()) content.add("application/octet-stream", "{}");
+      return JsonObject().add("required", "true").add("content", content.text()).text();
+    }
+    JsonObject properties;
+    JsonObject encoding;
+    JsonArray needed;
+    for (const std::string& name : fields.order) {
+      const Fields& field = fields.below.at(name);
+      properties.add(name, field.schema(Null::never));
+      if (field.required) needed.add_text(name);
+    }
+    for (const UploadPlan::File& file : uploads.files) {
+      properties.add(file.part, R"({"type":"string","contentMediaType":"application/octet-stream"})");
+      if (file.required) needed.add_text(file.part);
+      std::string types;
+      for (const std::string& type : file.types) types += (types.empty() ? "" : ", ") + type;
+      if (!types.empty()) encoding.add(file.part, JsonObject().add_text("contentType", types).text());
+    }
+    JsonObject schema;
+    schema.add_text("type", "object").add("properties", properties.text());
+    if (!needed.empty()) schema.add("required", needed.text());
+    schema.add("additionalProperties", "false");
+    JsonObject form;
+    form.add("schema", schema.text());
+    if (!encoding.empty()) form.add("encoding", encoding.text());
+    return JsonObject()
+        .add("required", "true")
+        .add("content", JsonObject().add("multipart/form-data", form.text()).text())
+        .text();
   }
 
   JsonObject set_writing(const Resource& resource, const SetWritePlan& plan) {

@@ -38,6 +38,7 @@ class Checker {
     }
     for (const auto& database : options_.databases) check_database(database.value);
     for (const auto& policy : options_.policies) check_policy(policy);
+    for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
@@ -316,6 +317,7 @@ class Checker {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    choose_stores(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
@@ -364,6 +366,67 @@ class Checker {
     }
   }
 
+  void check_store(Named<files::StoreOptions>& store) {
+    files::StoreOptions& options = store.value;
+    if (!options.database.value.empty() && options.used.value.empty()) {
+      complain(options.database.position, "\"database\" is for \"used\", which is not there");
+    } else if (!options.used.value.empty()) {
+      choose_database(options.database, options.used.position, "the statement of \"used\"");
+    }
+  }
+
+  // Where the files of an endpoint are, and where those go that it takes.
+  void choose_stores(api::EndpointOptions& endpoint) {
+    if (endpoint.returns == api::Returns::file) {
+      choose_store(endpoint.store, endpoint.position);
+      if (endpoint.get.value.empty()) {
+        complain(endpoint.position, "\"returns = \\\"file\\\"\" is for \"get\", which is not there");
+      }
+    } else if (!endpoint.store.value.empty()) {
+      complain(endpoint.store.position, "\"store\" is for \"returns = \\\"file\\\"\"");
+    }
+    for (auto& parameter : endpoint.params) choose_store_of(parameter.value);
+    for (auto* method : {&endpoint.post, &endpoint.put, &endpoint.patch, &endpoint.delete_}) {
+      if (!*method) continue;
+      for (auto& column : (*method)->columns) choose_store_of(column.value);
+    }
+  }
+
+  // Nothing: there is none, or it was complained about when it was read.
+  static std::optional<api::SourceName> source_of(const api::ParamOptions& options) {
+    if (!options.from) return {};
+    auto source = api::parse_source(options.from->value);
+    return source ? std::optional(std::move(*source)) : std::nullopt;
+  }
+
+  void choose_store_of(api::ParamOptions& options) {
+    const auto source = source_of(options);
+    const bool is_hash = source && source->from == api::From::upload && source->field == api::UploadField::hash;
+    // "upload.type" may be of a body that is the file itself, which is sorted out when all sources are known.
+    const bool may_be_property = is_hash && (source->key == "type" || source->key == "size");
+    if (may_be_property && options.store.value.empty() && options_.stores.size() > 1) return;
+    if (is_hash) {
+      choose_store(options.store, options.from->position);
+    } else if (!options.store.value.empty()) {
+      complain(options.store.position, "\"store\" is for a file: from = \"upload.NAME\"");
+    }
+  }
+
+  void choose_store(Located<std::string>& store, Position position) {
+    std::vector<std::string_view> names;
+    for (const auto& one : options_.stores) names.push_back(one.name.value);
+    const std::string& wanted = store.value;
+    if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
+      complain(store.position, fmt::format("there is no [store.{}]", wanted), did_you_mean(wanted, names));
+    } else if (wanted.empty() && names.empty()) {
+      complain(position, "a file needs a store", "add [store.NAME]");
+    } else if (wanted.empty() && names.size() > 1) {
+      complain(position, "this must say which store the file is in", fmt::format("add store = \"{}\"", names[0]));
+    } else if (wanted.empty()) {
+      store.value = names[0];
+    }
+  }
+
   void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
                     const http::Pattern& pattern) {
     const bool has_table = !writing.table.value.empty();
@@ -404,6 +467,10 @@ class Checker {
     for (const auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
+      const auto source = source_of(column.value);
+      if (source && source->from == api::From::upload && (is_set || method == http::Method::delete_)) {
+        complain(column.value.from->position, is_set ? "a set takes no files" : "DELETE takes no files");
+      }
     }
   }
 
@@ -461,6 +528,9 @@ class Checker {
     const auto source = api::parse_source(from.value);
     if (!source) return;  // complained about when it was read
     const auto names = pattern.names();
+    if (source->from == api::From::upload && options.default_value) {
+      complain(options.default_value->position, "a file has no default");
+    }
     if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
       complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }

@@ -91,6 +91,25 @@ path = "/static//"
 root = "public"
 index = []
 cache_control = "max-age=60"
+[store.avatars]
+path = "avatars"
+limit = "5MiB"
+types = ["image/png", "text/*"]
+uploads = 7
+cache_files = 8
+cache_memory = "9KiB"
+used = "SELECT avatar FROM users"
+database = "other"
+grace = "2h"
+[[endpoint]]
+path = "/users/{id}/avatar"
+database = "other"
+returns = "file"
+get = "SELECT avatar FROM users"
+[endpoint.put]
+sql = "UPDATE users SET avatar = :avatar"
+[endpoint.params]
+avatar = { from = "upload.picture", required = true }
 )");
   EXPECT_EQ(options.server.listen.size(), 2u);
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
@@ -128,7 +147,22 @@ cache_control = "max-age=60"
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
 
-  ASSERT_EQ(options.endpoints.size(), 1u);
+  ASSERT_EQ(options.endpoints.size(), 2u);
+  EXPECT_EQ(options.endpoints[1].returns, api::Returns::file);
+  EXPECT_EQ(options.endpoints[1].store.value, "avatars") << "the only one";
+  EXPECT_EQ(options.endpoints[1].params[0].value.store.value, "avatars");
+  ASSERT_EQ(options.stores.size(), 1u);
+  const files::StoreOptions& store = options.stores[0].value;
+  EXPECT_EQ(store.path.value, "avatars");
+  EXPECT_EQ(store.limit.value, 5_MiB);
+  ASSERT_EQ(store.types.size(), 2u);
+  EXPECT_EQ(store.types[1].value, "text/*");
+  EXPECT_EQ(store.uploads, 7u);
+  EXPECT_EQ(store.cache_files, 8u);
+  EXPECT_EQ(store.cache_memory, 9_KiB);
+  EXPECT_EQ(store.used.value, "SELECT avatar FROM users");
+  EXPECT_EQ(store.database.value, "other");
+  EXPECT_EQ(store.grace, 2h);
   const api::EndpointOptions& endpoint = options.endpoints[0];
   EXPECT_EQ(endpoint.position, (Position{32, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");

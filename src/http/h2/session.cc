@@ -428,7 +428,9 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return malformed(stream);
   }
-  if (stream.received_bytes > options().body_limit && stream.body_refusal == 0 && !stream.has_no_body()) {
+  // What the handler does not take is refused when it reads.
+  if (stream.received_bytes > std::max(options().body_limit, options().most_body) && stream.body_refusal == 0 &&
+      !stream.has_no_body()) {
     stream.body_refusal = 413;
     if (stream.reader_waits()) add_ready(stream);
   }
@@ -503,7 +505,8 @@ void Session::run_ready() {
 void Session::start(Stream& stream) {
   Request& request = stream.request;
   Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
-  if (!refusal && (stream.head.content_length().value_or(0) > options().body_limit || stream.body_refusal != 0)) {
+  const std::uint64_t most = std::max(options().body_limit, options().most_body);
+  if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
   if (drain_ == Drain::done) {  // it came with what was told: safe to be sent to another server

@@ -244,6 +244,26 @@ TEST_F(SessionTest, TooLongABodyIs413) {
   EXPECT_EQ(client.answers[just].status, 200);
 }
 
+TEST_F(SessionTest, AHandlerMayAllowMore) {
+  options.body_limit = 10'000;
+  options.most_body = 14'000;
+  TestClient client;
+  const auto plain = client.post("/echo", pattern(1, 10'001));
+  const auto told = client.post("/echo", pattern(1, 10'001), {{"content-length", "10001"}});
+  const auto more = client.post("/echo-more", pattern(1, 14'000));
+  const auto told_more = client.post("/echo-more", pattern(1, 14'000), {{"content-length", "14000"}});
+  const auto too_much = client.post("/echo-more", pattern(1, 14'001));
+  const auto unread = client.post("/fixed/10", pattern(1, 12'000), {{"content-length", "12000"}});
+  talk(client, 100ms);
+  EXPECT_EQ(client.answers[plain].status, 413);
+  EXPECT_EQ(client.answers[told].status, 413);
+  EXPECT_EQ(client.answers[more].status, 200);
+  EXPECT_EQ(client.answers[more].body, pattern(1, 14'000));
+  EXPECT_EQ(client.answers[told_more].body, pattern(1, 14'000));
+  EXPECT_EQ(client.answers[too_much].status, 413);
+  EXPECT_NE(client.answers[unread].status, 413) << "nobody has read it";
+}
+
 TEST_F(SessionTest, ABodyThatDoesNotComeIs408) {
   options.body_timeout = 100ms;
   TestClient client;
