@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/options.h"
 #include "base/declare.h"
 #include "http/message.h"
 #include "sql/options.h"
@@ -166,6 +167,7 @@ struct EndpointOptions {
   std::optional<Located<std::string>> cache_control;
   std::vector<Located<std::string>> use;
   OneOrMore<RequireOptions> require;
+  std::optional<changes::Options> changes;
   Position position;
 
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
@@ -210,9 +212,14 @@ struct EndpointOptions {
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
-    v.field("require", &EndpointOptions::require,
-            "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
-            "[[endpoint.require]].");
+    v.field(
+        "require", &EndpointOptions::require,
+        "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
+        "[[endpoint.require]].");
+    v.field(
+        "changes", &EndpointOptions::changes,
+        "What changes is told at the path with `/changes` behind it, as Server-Sent Events: `{ notify = \"CHANNEL\" }` "
+        "(PostgreSQL) or `{ tables = [\"films\"] }` (SQLite).");
     v.position(&EndpointOptions::position);
   }
 };

@@ -1,7 +1,10 @@
 #include "app/prepare.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "api/openapi/document.h"
 #include "app/certificates.h"
@@ -72,7 +75,8 @@ void publish(Plan& plan) {
                                     .writes = endpoint.writes,
                                     .sets = endpoint.sets,
                                     .tables = endpoint.tables,
-                                    .security = {}};
+                                    .security = {},
+                                    .changes = endpoint.changes.get()};
     resource.security = security_of(options.use);
     resources.push_back(std::move(resource));
   }
@@ -85,11 +89,20 @@ void publish(Plan& plan) {
   plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }
 
+std::string random_hexadecimal() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
 http::Pattern files_pattern(const std::string& path) {
   return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
 }
 
 }  // namespace
+
+bool Plan::tells_of(std::size_t database) const {
+  return std::ranges::any_of(changes, [&](std::size_t index) { return endpoints[index].database == database; });
+}
 
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
   const auto plan = std::make_shared<Plan>();
@@ -151,20 +164,25 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!reached) return unreachable(database.value, reached.error());
   }
 
+  const std::string boot = random_hexadecimal();
   std::vector<std::uint32_t> next_ids(databases.size());
   for (const api::EndpointOptions& options : plan->options.endpoints) {
     const auto named = std::ranges::find(plan->options.databases, options.database.value,
                                          [](const auto& one) -> const std::string& { return one.name.value; });
     const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], plan->options,
+    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], plan->options, boot,
                                     config.source, errors.list);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(named->value, endpoint.error());
     if (!*endpoint) continue;
     (*endpoint)->index = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     (*endpoint)->database = index;
-    plan->routes.push_back(options.path.value);
+    if ((*endpoint)->answers()) plan->routes.push_back(options.path.value);
+    if ((*endpoint)->changes) {
+      plan->routes.push_back((*endpoint)->changes->path);
+      plan->changes.push_back(plan->endpoints.size());
+    }
     plan->endpoints.push_back(std::move(**endpoint));
   }
   for (const auto& store : plan->options.stores) {

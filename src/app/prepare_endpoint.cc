@@ -11,17 +11,27 @@
 #include "sql/reading.h"
 
 namespace sluice::app {
+namespace {
+
+std::string quoted_identifier(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text += '"';
+}
+
+}  // namespace
 
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
-                                         std::uint32_t& next_id, const Options& all, const config::Source& source,
-                                         std::vector<config::Diagnostic>& errors)
+                                         std::uint32_t& next_id, const Options& all, const std::string& boot,
+                                         const config::Source& source, std::vector<config::Diagnostic>& errors)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
       database_(database),
       next_id_(next_id),
       all_(all),
+      boot_(boot),
       source_(source),
       errors_(errors),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
@@ -37,6 +47,7 @@ sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
   declared_ = api::declared_parameters(options_, made_.pattern);
   if (!options_.get.value.empty()) prepare_get();
   for (const auto& [method, writing] : options_.writing_methods()) prepare_method(method, *writing);
+  if (options_.changes) prepare_changes();
   if (away_) return std::unexpected(std::move(*away_));
   check_values();
   if (whole_) config::check_parameters(options_, {used_.begin(), used_.end()}, source_, errors_);
@@ -67,6 +78,34 @@ void EndpointPreparation::prepare_get() {
   if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
+}
+
+void EndpointPreparation::prepare_changes() {
+  if (!made_.get && !options_.get.value.empty()) return;  // complained about
+  auto made = std::make_shared<api::changes::Plan>();
+  const std::string& path = options_.path.value;
+  made->path = path + (path.ends_with('/') ? "changes" : "/changes");
+  made->boot = boot_;
+  made->options = *options_.changes;
+  made->role = role_;
+  if (made_.get) {
+    made->guards = made_.get->guards;
+  } else if (const auto guards = guards_of(nullptr, false)) {
+    made->guards = *guards;
+  }
+  for (const auto& table : options_.changes->tables) {
+    const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
+    auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
+    if (!prepared) prepared.error().position = 0;  // nobody has written the text
+    (void)take(table, std::move(prepared));
+  }
+  if (role_) {
+    const std::string text = api::changes::permission_statement(options_.get.value);
+    auto prepared = loop_.run(database_.prepare(text, next_id_++, declared_));
+    if (!prepared) prepared.error().position = 0;
+    made->permission = take(options_.get, std::move(prepared));
+  }
+  made_.changes = std::move(made);
 }
 
 void EndpointPreparation::prepare_method(http::Method method, const api::MethodOptions& writing) {

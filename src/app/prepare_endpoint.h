@@ -17,10 +17,10 @@ namespace sluice::app {
 class EndpointPreparation {
  public:
   // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
-  // file that the endpoint stands in. All outlive this.
+  // file that the endpoint stands in; `boot`: what the ids of events begin with. All outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
-                      sql::Database& database, std::uint32_t& next_id, const Options& all, const config::Source& source,
-                      std::vector<config::Diagnostic>& errors);
+                      sql::Database& database, std::uint32_t& next_id, const Options& all, const std::string& boot,
+                      const config::Source& source, std::vector<config::Diagnostic>& errors);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
@@ -28,6 +28,7 @@ class EndpointPreparation {
 
  private:
   void prepare_get();
+  void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
   void prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
@@ -51,6 +52,7 @@ class EndpointPreparation {
   sql::Database& database_;
   std::uint32_t& next_id_;
   const Options& all_;
+  const std::string& boot_;
   const config::Source& source_;
   std::vector<config::Diagnostic>& errors_;
   const sql::Dialect dialect_;

@@ -21,6 +21,7 @@
 
 #include "app/admin.h"
 #include "app/certificates.h"
+#include "app/changes.h"
 #include "app/cli.h"
 #include "app/listen.h"
 #include "app/policy_keys.h"
@@ -275,9 +276,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
       // A unix socket's path belongs to one listener.
       if (address.family() != AF_UNIX || core.index() == 0) service.listen(address, secure);
     }
+    std::optional<Changes> changes;
+    if (core.index() == 0 && !plan->changes.empty()) changes.emplace(core, *plan, services, shared);
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan, services);
+      admin.emplace(core, plan, services, changes ? &*changes : nullptr);
       admin->listen(*admin_address);
     }
     core.run();

@@ -114,6 +114,17 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     handlers_.push_back(std::move(handler));
     return handlers_.back().get();
   };
+  const auto add_changes = [&](const Plan::Endpoint& endpoint) {
+    const auto& changes = *endpoint.changes;
+    const api::changes::Feed::Limits limits{.events = changes.options.keep, .bytes = changes.options.keep_bytes};
+    feeds_.push_back(std::make_unique<api::changes::Feed>(core.reactor(), changes.boot, limits));
+    http::Router::Route route{.pattern = endpoint.changes_pattern(), .handlers = {}};
+    route.policy = compile(plan_->options.endpoints[endpoint.index].use);
+    route.handlers[static_cast<std::size_t>(Method::get)] =
+        own(std::make_unique<api::changes::Handler>(endpoint.changes, *feeds_.back(), *databases_[endpoint.database],
+                                                    core.reactor(), troubles[endpoint.database].get()));
+    add(std::move(route));
+  };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     const api::EndpointOptions& options = plan_->options.endpoints[endpoint.index];
     const bool is_file = options.returns == api::Returns::file;
@@ -138,7 +149,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       route.handlers[static_cast<std::size_t>(set->method)] =
           own(std::make_unique<api::SetEndpoint>(set, database, core.reactor(), trouble));
     }
-    add(std::move(route));
+    if (endpoint.answers()) add(std::move(route));
+    if (endpoint.changes) add_changes(endpoint);
   }
   for (const Plan::Files& files : plan_->files) {
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
@@ -205,9 +217,20 @@ void Service::listen(const core::Address& address, bool secure) {
   }
 }
 
+void Service::deliver(const Deliveries& deliveries) {
+  for (const Delivery& delivery : deliveries) feeds_[delivery.feed]->add(delivery.event);
+  for (const auto& feed : feeds_) {
+    if (std::ranges::find(deliveries, static_cast<std::size_t>(&feed - feeds_.data()), &Delivery::feed) !=
+        deliveries.end()) {
+      feed->wake_all();
+    }
+  }
+}
+
 void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
+  for (const auto& feed : feeds_) feed->drain();  // streams without an end
   core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
@@ -221,8 +244,9 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}};
+  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}, {}};
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
+  for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();

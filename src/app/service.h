@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/feed.h"
 #include "app/access_log.h"
+#include "app/changes.h"
 #include "app/metrics.h"
 #include "app/prepare.h"
 #include "base/log.h"
@@ -55,6 +57,9 @@ class Service final : http::Observer {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
+  // What has changed, for the feeds of this core.
+  void deliver(const Deliveries& deliveries);
+
   // Stops accepting, lets what runs finish for at most `grace`, counts itself off `cores_left`, then stops the core.
   void drain(Duration grace, std::atomic<unsigned>& cores_left);
   [[nodiscard]] bool draining() const { return draining_; }
@@ -71,6 +76,7 @@ class Service final : http::Observer {
     http::compress::Counters compression;
     http::ws::Counters websockets;
     std::vector<gateway::jwt::Counters> policies;  // by policy
+    std::vector<api::changes::Counters> changes;   // by index in Plan::changes
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -85,6 +91,7 @@ class Service final : http::Observer {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
+  std::vector<std::unique_ptr<api::changes::Feed>> feeds_;  // by index in Plan::changes
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them

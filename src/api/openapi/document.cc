@@ -159,13 +159,19 @@ class Maker {
     if (JsonArray parameters = path_parameters(resource); !parameters.empty()) {
       item.add("parameters", parameters.text());
     }
-    const auto operation = [&](Method method, JsonObject about) {
+    JsonObject changes_item = item;
+    bool answers = false;
+    const auto operation_of = [&](JsonObject& into, const std::string& its_words, Method method, JsonObject about) {
       JsonObject whole;
-      const std::string id = operation_id(method, words);
+      const std::string id = operation_id(method, its_words);
       whole.add_text("operationId", id).add("tags", JsonArray().add_text(tag).text());
       add_security(resource.security, whole);
-      item.add(lower_name(method),
+      into.add(lower_name(method),
                whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
+    };
+    const auto operation = [&](Method method, JsonObject about) {
+      answers = true;
+      operation_of(item, words, method, std::move(about));
     };
     if (resource.get != nullptr) {
       names_ = capitalized("get" + words);
@@ -179,7 +185,10 @@ class Maker {
       names_ = capitalized(lower_name(set->method) + words);
       operation(set->method, set_writing(resource, *set));
     }
-    paths_.add(path, item.text());
+    if (answers) paths_.add(path, item.text());
+    if (resource.changes == nullptr) return;
+    operation_of(changes_item, words + " changes", Method::get, changes(resource));
+    paths_.add(path + (path.ends_with('/') ? "changes" : "/changes"), changes_item.text());
   }
 
   void add(const BatchResource& batch) {
@@ -450,6 +459,18 @@ class Maker {
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
+  }
+
+  JsonObject changes(const Resource& resource) {
+    Parameters parameters;
+    parameters.add_raw(R"({"name":"Last-Event-ID","in":"header","description":"Goes on behind this event.",)"
+                       R"("schema":{"type":"string"}})");
+    JsonObject responses;
+    responses.add("200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of the "
+                                "name `reset` the resource is to be read anew.",
+                                R"({"text/event-stream":{"schema":{"type":"string"}}})"));
+    add_problems(responses, resource, {}, resource.changes->guards.get());
+    return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
   }
 
   static std::uint32_t oid_of(const sql::Statement& statement, std::size_t index) {

@@ -312,7 +312,8 @@ class Checker {
     if (endpoint.cache_control && endpoint.get.value.empty()) {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
-    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
+    if (endpoint.changes) check_changes(endpoint, pattern);
+    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && !endpoint.changes && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
@@ -321,6 +322,47 @@ class Checker {
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
       check_source(endpoint, parameter.value, pattern);
+    }
+  }
+
+  void check_changes(const api::EndpointOptions& endpoint, const http::Pattern& pattern) {
+    const api::changes::Options& changes = *endpoint.changes;
+    const bool notify = !changes.notify.value.empty();
+    if (notify == !changes.tables.empty()) {
+      if (!notify && !errors_.empty()) return;  // it may say so, and wrongly
+      complain(changes.position,
+               notify ? "\"changes\" has either \"notify\" or \"tables\"" : "\"changes\" does not say what it tells of",
+               "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
+      return;
+    }
+    const auto database = std::ranges::find(options_.databases, endpoint.database.value,
+                                            [](const auto& one) -> const std::string& { return one.name.value; });
+    if (database == options_.databases.end()) return;  // complained about already
+    if (notify && database->value.is_sqlite()) {
+      complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
+               "write tables = [\"NAME\"]");
+    } else if (notify && !database->value.prepared.value) {
+      complain(changes.notify.position,
+               "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
+    } else if (!notify && !database->value.is_sqlite()) {
+      complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
+               "write notify = \"CHANNEL\"");
+    } else if (!notify && std::ranges::none_of(options_.endpoints, [&](const api::EndpointOptions& other) {
+                 const bool same = other.database.value == endpoint.database.value ||
+                                   (other.database.value.empty() && options_.databases.size() == 1);
+                 return same && !other.writing_methods().empty();
+               })) {
+      complain(changes.tables[0].position, "no endpoint writes to this database, so there is nothing to tell",
+               "commits of other programs are not seen");
+    }
+    if (!pattern.segments.empty() && pattern.segments.back().kind == http::Pattern::Kind::rest) {
+      complain(changes.position, "a path that takes all that follows has no room for \"/changes\"");
+      return;
+    }
+    http::Pattern own = pattern;
+    own.segments.push_back({http::Pattern::Kind::literal, "changes"});
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(own), changes.position); !is_new) {
+      complain(changes.position, "another endpoint has the path with \"/changes\" behind it", again(other->second));
     }
   }
 

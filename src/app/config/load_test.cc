@@ -85,6 +85,7 @@ cache_control = "no-store"
 params.id = "int"
 params.b = { type = "real", default = 1.5 }
 params.a = { required = true }
+changes = { notify = "films", keep = 16, keep_bytes = "1MiB", clients = 7, heartbeat = "1s", retry = "3s" }
 [[files]]
 path = "/static//"
 root = "public"
@@ -179,6 +180,15 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(endpoint.params[2].name.value, "a");
   EXPECT_FALSE(endpoint.params[2].value.type);
   EXPECT_TRUE(endpoint.params[2].value.required.value);
+
+  ASSERT_TRUE(endpoint.changes);
+  EXPECT_EQ(endpoint.changes->notify.value, "films");
+  EXPECT_TRUE(endpoint.changes->tables.empty());
+  EXPECT_EQ(endpoint.changes->keep, 16u);
+  EXPECT_EQ(endpoint.changes->keep_bytes, 1_MiB);
+  EXPECT_EQ(endpoint.changes->clients, 7u);
+  EXPECT_EQ(endpoint.changes->heartbeat, 1s);
+  EXPECT_EQ(endpoint.changes->retry, 3s);
 
   ASSERT_EQ(options.files.size(), 1u);
   EXPECT_EQ(options.files[0].path.value, "/static");
@@ -695,6 +705,43 @@ TEST(Errors, ClaimsWithoutATokenInFront) {
   EXPECT_EQ(endpoint("params.me = { from = \"claim.sub\" }\n"), "4:22 " + none);
   EXPECT_EQ(endpoint("use = [\"auth\"]\nparams.me = { from = \"claim.sub\" }\n"), "");
   EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.me = { from = \"claim.sub\" }\n"), "6:23 " + none);
+}
+
+TEST(Errors, Changes) {
+  const auto endpoint = [](const std::string& changes, const std::string& url, const std::string& more = "",
+                           const std::string& path = "/a") {
+    return messages_of("[[endpoint]]\npath = \"" + path + "\"\nchanges = { " + changes + " }\n[database.m]\nurl = \"" +
+                       url + "\"\n" + more);
+  };
+  const std::string postgres = "postgres://a/b";
+  const std::string sqlite = "sqlite:a";
+  const std::string writes = "[[endpoint]]\npath = \"/w\"\npost = \"INSERT INTO t VALUES (1)\"\n";
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres), "");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite, writes), "");
+  const std::string hint = " | add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)\n";
+  EXPECT_EQ(endpoint("keep = 100", postgres), "3:11 \"changes\" does not say what it tells of" + hint);
+  EXPECT_EQ(endpoint("notify = \"c\", tables = [\"t\"]", postgres),
+            "3:11 \"changes\" has either \"notify\" or \"tables\"" + hint);
+  EXPECT_EQ(endpoint("notify = \"c\"", sqlite, writes),
+            "3:22 \"notify\" is for PostgreSQL, and this database is SQLite | write tables = [\"NAME\"]\n");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", postgres),
+            "3:23 \"tables\" is for SQLite, and this database is PostgreSQL | write notify = \"CHANNEL\"\n");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite),
+            "3:23 no endpoint writes to this database, so there is nothing to tell | commits of other programs are not "
+            "seen\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, "prepared = false\n"),
+            "3:22 LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give\n");
+  EXPECT_EQ(endpoint("notify = \"" + std::string(64, 'c') + "\"", postgres),
+            "3:22 endpoint.changes.notify must not be longer than 63 bytes\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, "", "/a/{rest...}"),
+            "3:11 a path that takes all that follows has no room for \"/changes\"\n");
+  const std::string at = "[[endpoint]]\nget = \"SELECT 1\"\npath = ";
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/changes\"\n"),
+            "8:8 another endpoint has the same path | it is in line 3 already\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/{b}\"\n"), "") << "the literal goes first";
+  EXPECT_EQ(messages_of(at + "\"/a/changes\"\n[[endpoint]]\npath = \"/a\"\nchanges = { notify = \"c\" }\n"
+                             "[database.m]\nurl = \"postgres://a/b\"\n"),
+            "6:11 another endpoint has the path with \"/changes\" behind it | it is in line 3 already\n");
 }
 
 TEST(Errors, OpenApi) {
