@@ -66,6 +66,7 @@ class Admin::Metrics final : public http::Handler {
     files::Cache::Counters files;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    RequestLog::Counters request_log;
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
     std::vector<api::changes::Counters> changes(plan_->changes.size());
     for (unsigned i = 0; i < services_.size(); ++i) {
@@ -83,6 +84,8 @@ class Admin::Metrics final : public http::Handler {
       files.add(snapshot.files);
       compression.add(snapshot.compression);
       websockets += snapshot.websockets;
+      request_log.written += snapshot.request_log.written;
+      request_log.dropped += snapshot.request_log.dropped;
       for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
       for (std::size_t k = 0; k < snapshot.changes.size(); ++k) changes[k] += snapshot.changes[k];
     }
@@ -102,6 +105,12 @@ class Admin::Metrics final : public http::Handler {
     if (!plan_->options.files.empty()) render(files, text);
     if (!plan_->options.compression.codings.empty()) render(compression, text);
     if (!plan_->websockets.empty()) render(websockets, text);
+    if (plan_->request_log) {
+      text.family("sluice_request_log_rows_total", "counter", "Requests that [request_log] wrote to its table.");
+      text.sample("sluice_request_log_rows_total", {}, static_cast<double>(request_log.written));
+      text.family("sluice_request_log_dropped_total", "counter", "Requests that it could not write.");
+      text.sample("sluice_request_log_dropped_total", {}, static_cast<double>(request_log.dropped));
+    }
     if (changes_ != nullptr) {
       std::vector<std::string> paths;
       for (const std::size_t index : plan_->changes) paths.push_back(plan_->endpoints[index].changes->path);

@@ -14,6 +14,7 @@
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
 #include "app/io.h"
+#include "app/request_log.h"
 #include "gateway/jwt/keys.h"
 #include "http/router.h"
 #include "net/tls/context.h"
@@ -58,6 +59,7 @@ struct Plan {
   std::vector<std::size_t> changes;  // indexes of the endpoints that tell of changes: one feed each
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::optional<RequestLogPlan> request_log;
   std::optional<api::batch::Plan> batch;
   std::size_t batch_database = 0;  // index in options.databases
   std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]

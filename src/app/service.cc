@@ -104,6 +104,12 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     return stores_[*plan_->options.find_store(name)].get();
   };
 
+  if (const auto& log = plan_->request_log) {
+    request_log_ =
+        std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
+    core.tasks().spawn(request_log_->run());
+  }
+
   std::uint16_t id = 0;
   using Method = http::Method;
   const auto add = [&](http::Router::Route route) {
@@ -234,6 +240,7 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
+    if (self.request_log_) co_await self.request_log_->flush(deadline);
     --left;
     // The admin listener is the first core's: it answers until nobody serves any more.
     while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
@@ -244,7 +251,10 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}, {}};
+  Snapshot result;
+  result.requests = requests_;
+  result.server = server_.counters();
+  if (request_log_) result.request_log = request_log_->counters();
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
   for (const auto& database : databases_) result.databases.push_back(database->readings());
@@ -264,6 +274,7 @@ core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {
 void Service::completed(const http::Completion& completion) {
   requests_.add(completion);
   if (access_log_) access_log_->add(completion);
+  if (request_log_) request_log_->add(completion);
 }
 
 }  // namespace sluice::app

@@ -14,6 +14,7 @@
 #include "app/changes.h"
 #include "app/metrics.h"
 #include "app/prepare.h"
+#include "app/request_log.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
@@ -73,6 +74,7 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
     std::vector<gateway::jwt::Counters> policies;  // by policy
@@ -101,6 +103,7 @@ class Service final : http::Observer {
   std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
+  std::unique_ptr<RequestLog> request_log_;  // null: off
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
   std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for

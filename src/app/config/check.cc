@@ -44,6 +44,7 @@ class Checker {
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.batch) check_batch(*options_.batch);
+    if (auto& log = options_.request_log) choose_database(log->database, log->position, "[request_log]");
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
