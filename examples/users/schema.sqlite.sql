@@ -1,7 +1,9 @@
 CREATE TABLE users (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
-  email TEXT NOT NULL
+  email TEXT NOT NULL,
+  avatar TEXT,
+  avatar_type TEXT
 );
 CREATE TABLE user_roles (
   user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,

@@ -6,20 +6,18 @@
 #include "base/log.h"
 
 namespace sluice::api {
-namespace {
 
 sql::Error several_rows() {
   sql::Error error;
   error.failure = sql::Failure::statement;
-  error.message = "more than one row for returns = \"object\"";
+  error.message = "more than one row for returns = \"object\" or \"file\"";
   return error;
 }
 
-}  // namespace
-
 EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement prepared)
     : path(options.path.value),
-      object(options.returns == Returns::object),
+      object(options.returns != Returns::rows),
+      file(options.returns == Returns::file),
       timeout(options.timeout),
       cache_control(options.cache_control ? options.cache_control->value : std::string{}),
       statement(std::move(prepared)) {

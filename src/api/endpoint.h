@@ -32,6 +32,7 @@ struct EndpointPlan {
 
   std::string path;
   bool object = false;
+  bool file = false;  // its only row says which file is the answer: FileEndpoint
   std::optional<Duration> timeout;
   std::string cache_control;
   sql::Statement statement;
@@ -43,6 +44,9 @@ struct EndpointPlan {
   std::shared_ptr<const Guards> guards;    // null: nothing is required
   std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
 };
+
+// For the log, where there may be one only.
+[[nodiscard]] sql::Error several_rows();
 
 // One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
 // the database gives at once is answered whole, with its length; a longer one is streamed.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/options.h"
 #include "base/declare.h"
 #include "http/message.h"
 #include "sql/options.h"
@@ -15,7 +16,7 @@
 namespace sluice::api {
 
 // Where a value comes from.
-enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body };
+enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body, upload };
 
 // Of `from`: what is wrong with it, or nothing.
 [[nodiscard]] std::string check_source(std::string_view text);
@@ -27,15 +28,19 @@ struct ParamOptions {
   std::optional<Located<sql::ParameterType>> type;  // nullopt: the database's own type decides
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
+  Located<std::string> store;  // once loaded, the name of one that exists, where `from` is a file's hash
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("from", &ParamOptions::from,
-            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the "
-            "verified JWT, `claim.a.b` within objects), `env.NAME`, "
-            "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it. Without it: the path where it has a "
-            "parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
-            {.check = check_source});
+    v.field(
+        "from", &ParamOptions::from,
+        "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the "
+        "verified JWT, `claim.a.b` within objects), `env.NAME`, "
+        "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it; `upload.NAME` and `upload`, the SHA-256 of a "
+        "file "
+        "that is stored: a part of a multipart/form-data body, or the whole body. Without it: the path where it has "
+        "a parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
+        {.check = check_source});
     v.field("trim", &ParamOptions::trim, "Blanks at the ends of the value do not count.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
@@ -43,13 +48,18 @@ struct ParamOptions {
     v.field("default", &ParamOptions::default_value,
             "The value where the request has none. Without it the value is NULL.");
     v.field("required", &ParamOptions::required, "A request without the parameter is answered 400.");
+    v.field(
+        "store", &ParamOptions::store,
+        "Where the file of an `upload` goes: the name of a [store.NAME]. Where there is only one, it is the default.");
     v.shorthand("type");
   }
 };
 
-enum class Returns : std::uint8_t { rows, object };
+enum class Returns : std::uint8_t { rows, object, file };
 
-inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
+inline NameOf<Returns> names_of(Returns) {
+  return {{"rows", Returns::rows}, {"object", Returns::object}, {"file", Returns::file}};
+}
 
 // [endpoint.post.columns.NAME]: a column of the table that a method writes.
 struct ColumnOptions : ParamOptions {
@@ -69,8 +79,8 @@ struct ColumnOptions : ParamOptions {
     v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
     v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
     v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
-    v.field("type", own(&ParamOptions::type),
-            "What the value is checked as. Without it the database's own type decides.");
+    v.field("type", own(&ParamOptions::type), "What the value is checked as. Without it the database's own type decides.");
+    v.field("store", own(&ParamOptions::store), "Where the file of an `upload` goes, as for [endpoint.params].");
   }
 };
 
@@ -179,6 +189,7 @@ struct EndpointOptions {
   Located<std::string> path;
   Located<std::string> database;  // once loaded, the name of one that exists
   Returns returns = Returns::rows;
+  Located<std::string> store;  // once loaded, the name of one that exists, where `returns` is a file
   Located<std::string> get;
   std::optional<MethodOptions> post;
   std::optional<MethodOptions> put;
@@ -194,6 +205,7 @@ struct EndpointOptions {
   std::optional<Located<ByteSize>> row_limit;
   std::vector<Located<std::string>> use;
   OneOrMore<RequireOptions> require;
+  std::optional<changes::Options> changes;
   Position position;
 
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
@@ -214,8 +226,15 @@ struct EndpointOptions {
             {.required = true});
     v.field("database", &EndpointOptions::database,
             "The name of the database that answers. Where there is only one, it is the default.");
-    v.field("returns", &EndpointOptions::returns,
-            "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error.");
+    v.field(
+        "returns", &EndpointOptions::returns,
+        "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error; `file`: GET answers "
+        "with the file whose hash is the first column of its only row. A column `type` says its media type, which is "
+        "guessed otherwise, and a column `name` what it is saved as.");
+    v.field(
+        "store", &EndpointOptions::store,
+        "Where the file of `returns = \"file\"` lies: the name of a [store.NAME]. Where there is only one, it is the "
+        "default.");
     v.field("get", &EndpointOptions::get,
             "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, "
             "never spliced: from the path or the query string.");
@@ -251,6 +270,10 @@ struct EndpointOptions {
         "require", &EndpointOptions::require,
         "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
         "[[endpoint.require]].");
+    v.field(
+        "changes", &EndpointOptions::changes,
+        "What changes is told at the path with `/changes` behind it, as Server-Sent Events: `{ notify = \"CHANNEL\" }` "
+        "(PostgreSQL) or `{ tables = [\"films\"] }` (SQLite).");
     v.position(&EndpointOptions::position);
   }
 };

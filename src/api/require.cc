@@ -121,7 +121,8 @@ class Parser {
     if (into.text == "true" || into.text == "false" || sql::fits(sql::ParameterType::real, into.text)) return true;
     auto source = parse_source(into.text);
     if (!source) return refuse(begin, "a value " + source.error() + ", or is 'text', a number, true or false");
-    if (source->from == From::body) return refuse(begin, "the body is not read before the request is allowed");
+    if (source->from == From::body || source->from == From::upload)
+      return refuse(begin, "the body is not read before the request is allowed");
     into.source = std::move(*source);
     return true;
   }

@@ -195,6 +195,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const auto format = body_format(request);
   if (!format) co_return refuse_type();
   if (announces_more(request, plan.body_limit)) co_return refuse_length();
+  if (plan.more_body != 0) request.body->allow_more(plan.more_body);
 
   const auto staging = database_.stage(plan.set, options);
   Rows rows(plan, *format, request);

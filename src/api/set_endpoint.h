@@ -33,6 +33,7 @@ struct SetWritePlan {
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
   std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
+  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
   RowLimits row_limits;
   sql::SetPlan set;
   Shape shape;                                   // of the body

@@ -10,13 +10,36 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, From>, 7> kinds{{{"path", From::path},
-                                                                 {"query", From::query},
-                                                                 {"header", From::header},
-                                                                 {"cookie", From::cookie},
-                                                                 {"claim", From::claim},
-                                                                 {"env", From::environment},
-                                                                 {"body", From::body}}};
+constexpr std::array<std::pair<std::string_view, From>, 8> kinds{{{"path", From::path},
+                                                                  {"query", From::query},
+                                                                  {"header", From::header},
+                                                                  {"cookie", From::cookie},
+                                                                  {"claim", From::claim},
+                                                                  {"env", From::environment},
+                                                                  {"body", From::body},
+                                                                  {"upload", From::upload}}};
+
+constexpr std::array<std::pair<std::string_view, UploadField>, 3> upload_fields{
+    {{"size", UploadField::size}, {"type", UploadField::type}, {"name", UploadField::name}}};
+
+std::optional<std::string_view> value_of(const Upload& upload, UploadField field) {
+  const std::optional<std::string>* text = nullptr;
+  switch (field) {
+    case UploadField::hash:
+      text = &upload.hash;
+      break;
+    case UploadField::size:
+      text = &upload.size;
+      break;
+    case UploadField::type:
+      text = &upload.type;
+      break;
+    case UploadField::name:
+      text = &upload.name;
+      break;
+  }
+  return *text ? std::optional<std::string_view>(**text) : std::nullopt;
+}
 
 std::string_view name_of(sql::ParameterType type) {
   switch (type) {
@@ -87,6 +110,8 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
     const auto named = *parse_source(options.from->value);
     source.from = named.from;
     source.key = named.key;
+    source.upload_field = named.field;
+    source.store = options.store.value;
     if (source.from == From::path) take_from_path(in_path, named.key, source);
   }
   source.required = options.required;
@@ -103,12 +128,25 @@ std::expected<SourceName, std::string> parse_source(std::string_view text) {
   const auto dot = text.find('.');
   const std::string_view kind = text.substr(0, dot);
   const auto known = std::ranges::find(kinds, kind, &std::pair<std::string_view, From>::first);
-  if (known == kinds.end()) return std::unexpected("must begin with path, query, header, cookie, claim, env or body");
+  if (known == kinds.end())
+    return std::unexpected("must begin with path, query, header, cookie, claim, env, body or upload");
   const std::string_view key = dot == text.npos ? std::string_view{} : text.substr(dot + 1);
-  if (known->second == From::body && dot == text.npos) return SourceName{From::body, {}};
+  const bool of_body = known->second == From::body || known->second == From::upload;
+  if (of_body && dot == text.npos) return SourceName{known->second, {}};
   if (key.empty()) return std::unexpected("must name something behind \"" + std::string(kind) + "\"");
   if (known->second == From::body && (key.starts_with('.') || key.ends_with('.') || key.contains(".."))) {
     return std::unexpected("must not have an empty name between its dots");
+  }
+  if (known->second == From::upload) {
+    const auto end = key.find('.');
+    SourceName name{From::upload, std::string(key.substr(0, end))};
+    if (name.key.empty()) return std::unexpected("must name something behind \"upload\"");
+    if (end == key.npos) return name;
+    const auto field =
+        std::ranges::find(upload_fields, key.substr(end + 1), &decltype(upload_fields)::value_type::first);
+    if (field == upload_fields.end()) return std::unexpected("of a file there are its size, type and name");
+    name.field = field->second;
+    return name;
   }
   return SourceName{known->second, std::string(key)};
 }
@@ -179,6 +217,15 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       }
       case From::environment:
         break;
+      case From::upload:
+        if (source.upload_index < uploads_.size()) text = value_of(uploads_[source.upload_index], source.upload_field);
+        if (source.asks_presence) {
+          text = source.upload_index < uploads_.size() && uploads_[source.upload_index].hash ? "true" : "false";
+          type = sql::ParameterType::boolean;
+        } else if (source.upload_field == UploadField::size && !source.checked) {
+          type = sql::ParameterType::integer;
+        }
+        break;
       case From::body: {
         const Value missing{Value::Kind::missing, {}};
         const Value& value = source.body_index < row.size() ? row[source.body_index] : missing;
@@ -212,6 +259,11 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
 http::Response refuse_value(const ValueFault& fault) {
   if (fault.source->from == From::claim) {
     return http::problem(403, "The token's claim \"" + fault.source->key + "\" " + fault.reason + ".");
+  }
+  if (fault.source->from == From::upload) {
+    return http::problem(400, fault.source->key.empty()
+                                  ? "The file " + fault.reason + "."
+                                  : "The file \"" + fault.source->key + "\" " + fault.reason + ".");
   }
   const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");

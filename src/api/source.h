@@ -16,6 +16,17 @@
 
 namespace sluice::api {
 
+// What of a file that was sent with the request.
+enum class UploadField : std::uint8_t { hash, size, type, name };
+
+// A file that has come with a request and is in its store; texts without a value are NULL.
+struct Upload {
+  std::optional<std::string> hash;  // nothing: it has not come
+  std::optional<std::string> size;
+  std::optional<std::string> type;  // its media type, as the client calls it, without parameters
+  std::optional<std::string> name;  // as the client calls it, without its folders
+};
+
 // Where the value of a statement's parameter comes from, and what it must be. Made at start, immutable.
 struct Source {
   std::string name;  // of the statement's parameter
@@ -23,7 +34,11 @@ struct Source {
   std::string key;              // of the query parameter, header, cookie or claim; of the body: its path, "" is all of it
   std::uint8_t path_index = 0;  // From::path
   std::size_t body_index = 0;   // From::body: which of the body's values
-  bool asks_presence = false;   // From::body: the value is whether the body has the field: "true" or "false"
+  std::size_t upload_index =
+      0;  // From::upload: which of the files; `key` is the part that it comes in, "" is all of it
+  UploadField upload_field = UploadField::hash;  // likewise
+  std::string store;                             // likewise, of the hash
+  bool asks_presence = false;  // From::body, From::upload: the value is whether it has come: "true" or "false"
   bool required = false;
   bool trim = false;
   std::optional<std::string> default_text;  // From::environment: the variable's value
@@ -35,6 +50,7 @@ struct Source {
 struct SourceName {
   From from{};
   std::string key;
+  UploadField field = UploadField::hash;  // From::upload
 };
 [[nodiscard]] std::expected<SourceName, std::string> parse_source(std::string_view text);
 
@@ -63,8 +79,11 @@ class Binder {
   // Appends to `into`, in the order of the sources.
   [[nodiscard]] std::expected<void, ValueFault> bind(std::span<const Source> sources, const http::Request& request,
                                                      std::span<const Value> row, std::vector<sql::Argument>& into);
+  // The request's files, where sources name them; they outlive the arguments.
+  void take(std::span<const Upload> uploads) { uploads_ = uploads; }
 
  private:
+  std::span<const Upload> uploads_;
   std::string scratch_;  // decoded query parameters
 };
 

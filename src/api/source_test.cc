@@ -53,6 +53,33 @@ TEST_F(SourceTest, NamesAreParsed) {
   }
 }
 
+TEST_F(SourceTest, FilesAndWhatIsKnownOfThem) {
+  EXPECT_EQ(parse_source("upload")->key, "");
+  EXPECT_EQ(parse_source("upload.picture")->field, UploadField::hash);
+  EXPECT_EQ(parse_source("upload.picture.size")->field, UploadField::size);
+  EXPECT_EQ(parse_source("upload.picture.name")->key, "picture");
+  for (const char* wrong : {"upload.", "upload..size", "upload.a.", "upload.a.hash", "upload.a.size.b"}) {
+    EXPECT_FALSE(parse_source(wrong)) << wrong;
+  }
+  const std::vector<Upload> uploads{{.hash = "abc", .size = "3", .type = "a/b", .name = {}}, {}};
+  binder.take(uploads);
+  Source one = source("file", from("upload.picture"));
+  EXPECT_EQ(bound(one), "abc");
+  one.upload_field = UploadField::size;
+  EXPECT_EQ(bound(one), "3");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::integer);
+  one.upload_field = UploadField::name;
+  EXPECT_EQ(bound(one), "NULL");
+  one.asks_presence = true;
+  EXPECT_EQ(bound(one), "true") << "the file is there, if without a name";
+  one.upload_index = 1;
+  EXPECT_EQ(bound(one), "false");
+  one.asks_presence = false;
+  one.required = true;
+  EXPECT_EQ(bound(one), "! is missing");
+  EXPECT_TRUE(refuse_value({&one, "is missing"}).status == 400);
+}
+
 TEST_F(SourceTest, WithoutAWordThePathComesFirstAndThenTheBodyOrTheQuery) {
   EXPECT_EQ(source("slug", {}).from, From::path);
   EXPECT_EQ(source("id", {}).path_index, 1);

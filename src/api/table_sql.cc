@@ -47,7 +47,8 @@ class Writer {
 
  private:
   [[nodiscard]] bool may_be_missing(const Named<ColumnOptions>& column) const {
-    return column_source(column, pattern_).from == From::body && !column.value.required.value &&
+    const From from = column_source(column, pattern_).from;
+    return (from == From::body || from == From::upload) && !column.value.required.value &&
            !column.value.default_value && !column.value.key;
   }
   [[nodiscard]] std::string typed(const std::string& parameter, const std::string& type) const {

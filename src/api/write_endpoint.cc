@@ -69,7 +69,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
                      const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
-      object(endpoint.returns == Returns::object),
+      object(endpoint.returns != Returns::rows),
       inserts(creates(method, options)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
@@ -90,6 +90,11 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     }
     before.push_back(std::move(step));
   }
+  std::vector<Source*> sources;
+  for (Step& step : before) {
+    for (Source& source : step.sources) sources.push_back(&source);
+  }
+  uploads = plan_uploads(sources, !shape.names.empty());
   main = std::move(before.back());
   before.pop_back();
   if (updates_first) {
@@ -108,6 +113,7 @@ struct WriteEndpoint::Rows {
   bool single = true;  // one object, or nothing, and not a list
   std::string bytes;
   std::optional<BodyFormat> format;
+  std::vector<Upload> uploads;
   std::size_t count = 1;
 };
 
@@ -145,12 +151,28 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
-  if (!plan_->shape.names.empty()) {
+  if (!plan_->uploads.empty()) {
+    // No file is taken of whom the database would not let write.
+    if (plan_->guards) {
+      const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
+      auto refusal =
+          co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+      if (refusal) co_return std::move(*refusal);
+    }
+    auto received = co_await receive_uploads(request, plan_->uploads, stores_);
+    if (!received) co_return std::move(received.error());
+    rows.has_body = true;
+    rows.uploads = std::move(received->uploads);
+    rows.bytes = std::move(received->fields);
+    if (!received->has_fields) rows.bytes = "&";  // a form without fields, and not one without a byte
+    if (!plan_->uploads.whole) rows.format = BodyFormat::form;
+  } else if (!plan_->shape.names.empty()) {
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
     if (!rows.format) co_return refuse_type();
     if (announces_more(request, plan_->body_limit)) co_return refuse_length();
+    if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
     for (;;) {
       auto piece = co_await request.body->read();
       if (!piece) co_return refuse_body(piece.error());
@@ -186,6 +208,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   const WritePlan& plan = *plan_;
   Outcome outcome;
   Binder binder;
+  binder.take(rows.uploads);
   std::vector<sql::Argument> arguments;
   const auto reader_of_body = [&] {
     auto reader = RowReader::make(*rows.format, plan.shape, plan.row_limits);
@@ -248,7 +271,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     isolation = std::max(isolation, locks ? sql::Isolation::repeatable_read : sql::Isolation::serializable);
   }
   const auto transaction = database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings});
-  if (plan.guards) {
+  if (plan.guards && plan.uploads.empty()) {
     auto refused = co_await plan.guards->ask(request, *transaction);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {

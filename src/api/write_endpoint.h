@@ -15,6 +15,7 @@
 #include "api/role.h"
 #include "api/schema/row_check.h"
 #include "api/source.h"
+#include "api/upload.h"
 #include "api/version.h"
 #include "core/reactor.h"
 #include "http/message.h"
@@ -64,11 +65,13 @@ struct WritePlan {
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
   std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
+  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
   RowLimits row_limits;
   std::vector<Step> before;
   std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
-  Shape shape;  // of the body; without names it is not read
+  Shape shape;  // of the body; without names, and without uploads, it is not read
+  UploadPlan uploads;
   std::optional<LocationPattern> location;
   Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
@@ -81,15 +84,18 @@ struct WritePlan {
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
-// with what they return. The body is held in memory, at most WritePlan::body_limit.
+// with what they return. The body is held in memory, at most WritePlan::body_limit; files that it brings are not: they
+// go to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
+  // `stores`: of the plan's uploads, in their order; they outlive it.
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
-                TroubleLog* trouble = nullptr)
+                TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {})
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
-        failures_(plan_->path, trouble, plan_->errors.get()) {}
+        failures_(plan_->path, trouble, plan_->errors.get()),
+        stores_(std::move(stores)) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -112,6 +118,7 @@ class WriteEndpoint final : public http::Handler {
   sql::Database& database_;
   core::Reactor& reactor_;
   Failures failures_;
+  std::vector<http::BlobStore*> stores_;
 };
 
 }  // namespace sluice::api

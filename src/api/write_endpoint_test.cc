@@ -87,6 +87,22 @@ TEST_F(WriteEndpointTest, EveryRowIsWrittenInOneTransaction) {
   EXPECT_EQ(database.log, "") << "no row, no transaction";
 }
 
+TEST_F(WriteEndpointTest, WithoutItsFilesNothingIsBegun) {
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films";
+  Named<ParamOptions> param;
+  param.name = {"file"};
+  param.value.from = Located<std::string>("upload.f");
+  param.value.store = {"s"};
+  endpoint.params.push_back(param);
+  MethodOptions options;
+  options.sql.value = "INSERT INTO films";
+  make(http::Method::post, endpoint, options, {statement("insert", {{"file", {}}, {"slug", {}}})});
+  EXPECT_EQ(send("{}", "application/json").status, 415);
+  EXPECT_EQ(send_body(nullptr, "multipart/form-data; boundary=b").status, 400);
+  EXPECT_EQ(database.log, "");
+}
+
 TEST_F(WriteEndpointTest, NothingIsBegunForABodyThatCannotBeTaken) {
   make_insert();
   EXPECT_EQ(send_body(nullptr, "application/json").status, 400);

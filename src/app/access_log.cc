@@ -4,51 +4,25 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <string>
 
+#include "app/log_text.h"
+
 namespace sluice::app {
-namespace {
-
-// What a peer sent may hold any byte; a line stays one line of valid JSON.
-void append_string(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
-}  // namespace
-
 void AccessLog::add(const http::Completion& completion) {
-  const std::int64_t now_ns = reactor_.wall_clock_ns();
-  const std::time_t seconds = now_ns / 1'000'000'000;
-  tm parts{};
-  gmtime_r(&seconds, &parts);
-  char stamp[32];
-  const std::size_t stamp_size = std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &parts);
-
-  std::string line = fmt::format(R"({{"time":"{}.{:03}Z","client":)", std::string_view(stamp, stamp_size),
-                                 now_ns / 1'000'000 % 1000);
-  append_string(line, completion.peer);
+  std::string line = R"({"time":")";
+  append_log_time(line, reactor_.wall_clock_ns());
+  line += R"(","client":)";
+  append_log_string(line, completion.peer);
   if (const http::Request* request = completion.request) {
     line += R"(,"method":)";
-    append_string(line, request->method_text);
+    append_log_string(line, request->method_text);
     line += R"(,"target":)";
-    append_string(line, request->target);
+    append_log_string(line, request->target);
     line += R"(,"host":)";
-    append_string(line, request->authority);
+    append_log_string(line, request->authority);
     line += R"(,"user_agent":)";
-    append_string(line, request->field("user-agent"));
+    append_log_string(line, request->field("user-agent"));
   }
   line += fmt::format(R"(,"status":{},"bytes":{},"duration_us":{})", completion.status, completion.body_bytes,
                       std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());

@@ -52,8 +52,9 @@ class Admin::Ready final : public http::Handler {
 
 class Admin::Metrics final : public http::Handler {
  public:
-  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services)
-      : core_(core), plan_(std::move(plan)), services_(services) {}
+  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
+          const Changes* changes)
+      : core_(core), plan_(std::move(plan)), services_(services), changes_(changes) {}
 
   core::Async<http::Response> handle(http::Request&) override { return gather(); }
 
@@ -65,7 +66,9 @@ class Admin::Metrics final : public http::Handler {
     files::Cache::Counters files;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    RequestLog::Counters request_log;
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
+    std::vector<api::changes::Counters> changes(plan_->changes.size());
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -81,7 +84,10 @@ class Admin::Metrics final : public http::Handler {
       files.add(snapshot.files);
       compression.add(snapshot.compression);
       websockets += snapshot.websockets;
+      request_log.written += snapshot.request_log.written;
+      request_log.dropped += snapshot.request_log.dropped;
       for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
+      for (std::size_t k = 0; k < snapshot.changes.size(); ++k) changes[k] += snapshot.changes[k];
     }
 
     MetricsText text;
@@ -99,6 +105,18 @@ class Admin::Metrics final : public http::Handler {
     if (!plan_->options.files.empty()) render(files, text);
     if (!plan_->options.compression.codings.empty()) render(compression, text);
     if (!plan_->websockets.empty()) render(websockets, text);
+    if (plan_->request_log) {
+      text.family("sluice_request_log_rows_total", "counter", "Requests that [request_log] wrote to its table.");
+      text.sample("sluice_request_log_rows_total", {}, static_cast<double>(request_log.written));
+      text.family("sluice_request_log_dropped_total", "counter", "Requests that it could not write.");
+      text.sample("sluice_request_log_dropped_total", {}, static_cast<double>(request_log.dropped));
+    }
+    if (changes_ != nullptr) {
+      std::vector<std::string> paths;
+      for (const std::size_t index : plan_->changes) paths.push_back(plan_->endpoints[index].changes->path);
+      render(changes, paths, text);
+      render(changes_->listening(), names, text);
+    }
     if (!policies.empty()) {
       std::vector<std::string> policy_names;
       for (const auto& policy : plan_->options.policies) policy_names.push_back(policy.name.value);
@@ -110,9 +128,11 @@ class Admin::Metrics final : public http::Handler {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::span<Service* const> services_;
+  const Changes* const changes_;  // null: nobody tells of any
 };
 
-Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services)
+Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
+             const Changes* changes)
     : server_(core.reactor(), router_, http::ServerOptions{.connections = 256}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
     http::Router::Route route{.pattern = *http::Pattern::parse(path)};
@@ -123,7 +143,7 @@ Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Servi
   };
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, services));
-  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services));
+  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services, changes));
 }
 
 Admin::~Admin() = default;

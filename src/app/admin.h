@@ -16,7 +16,8 @@ namespace sluice::app {
 class Admin {
  public:
   // `services` are those of all cores, by index; they may be null until all cores run.
-  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services);
+  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
+        const Changes* changes = nullptr);
   ~Admin();
 
   // Throws std::system_error where the address cannot be bound.

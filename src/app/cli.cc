@@ -12,7 +12,7 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 4> commands = {"serve", "check", "test", "reference"};
+constexpr std::array<std::string_view, 5> commands = {"serve", "check", "test", "store", "reference"};
 
 // A first word that is no command, which the library only calls a missing one.
 std::string unknown_command(std::string_view word) {
@@ -43,7 +43,12 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App* serve = app.add_subcommand("serve", "Run what the configuration says, until SIGTERM");
   CLI::App* check = app.add_subcommand("check", "Say what is wrong with the configuration, and exit");
   CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
-  for (CLI::App* with_file : {serve, check}) {
+  CLI::App* store = app.add_subcommand("store", "Tend the files of [store.NAME]");
+  store->require_subcommand(1);
+  CLI::App* gc = store->add_subcommand("gc", "Remove the files that nothing uses, as `used` and `grace` say");
+  gc->add_flag("--dry-run", command.dry_run, "Only say what would be removed");
+  gc->callback([&] { command.action = Command::Action::store_gc; });
+  for (CLI::App* with_file : {serve, check, gc}) {
     with_file->add_option("FILE", command.file, "The configuration file")
         ->capture_default_str()
         ->option_text("[FILE]  (default: sluice.toml)");

@@ -20,6 +20,7 @@ struct Command {
     serve,        // run what `file` says
     check,        // only say what is wrong with `file`
     test,         // run what `suites` says
+    store_gc,     // remove the files that nothing uses from the stores of `file`
     reference,    // print the reference of all keys
     print,        // print `text` and exit with exit_ok: --help, --version
     usage_error,  // print `text` to standard error and exit with exit_usage
@@ -28,6 +29,7 @@ struct Command {
   Action action = Action::serve;
   std::string file = "sluice.toml";
   suite::RunOptions suites;
+  bool dry_run = false;
   std::string text;
 };
 

@@ -27,6 +27,12 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(suites.databases, (std::vector<std::string>{"sqlite", "postgres://localhost"}));
   EXPECT_EQ(suites.filter, "film");
   EXPECT_TRUE(suites.keep && suites.verbose);
+  EXPECT_EQ(parse({"store", "gc"}).action, Command::Action::store_gc);
+  EXPECT_EQ(parse({"store", "gc"}).file, "sluice.toml");
+  EXPECT_FALSE(parse({"store", "gc"}).dry_run);
+  EXPECT_EQ(parse({"store", "gc", "--dry-run", "a.toml"}).file, "a.toml");
+  EXPECT_TRUE(parse({"store", "gc", "--dry-run", "a.toml"}).dry_run);
+  EXPECT_EQ(parse({"store"}).action, Command::Action::usage_error);
   EXPECT_EQ(parse({"reference"}).action, Command::Action::reference);
 }
 

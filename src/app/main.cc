@@ -6,6 +6,7 @@
 #include "app/config/reference.h"
 #include "app/prepare.h"
 #include "app/serve.h"
+#include "app/store_gc.h"
 #include "app/suite/run.h"
 
 namespace {
@@ -18,6 +19,7 @@ int run(const Command& command) {
     case Command::Action::usage_error: std::fputs(command.text.c_str(), stderr); return exit_usage;
     case Command::Action::reference: std::fputs(config::reference().c_str(), stdout); return exit_ok;
     case Command::Action::test: return suite::run_suites(command.suites, stdout, stderr);
+    case Command::Action::store_gc:
     case Command::Action::serve:
     case Command::Action::check: break;
   }
@@ -26,6 +28,7 @@ int run(const Command& command) {
     std::fputs(config.error().text().c_str(), stderr);
     return exit_configuration;
   }
+  if (command.action == Command::Action::store_gc) return collect_garbage(*config, command.dry_run, stdout, stderr);
   const auto plan = prepare(*config, command.action == Command::Action::serve);
   if (!plan) {
     std::fputs(plan.error().text.c_str(), stderr);

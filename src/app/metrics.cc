@@ -249,6 +249,37 @@ void render(const http::compress::Counters& compression, MetricsText& out) {
   counter("sluice_compression_output_bytes_total", "Bytes that compressors made of them.", compression.bytes_out);
 }
 
+void render(const std::vector<api::changes::Counters>& changes, const std::vector<std::string>& paths,
+            MetricsText& out) {
+  const auto family = [&](std::string_view name, std::string_view type, std::string_view help,
+                          std::uint64_t api::changes::Counters::* member) {
+    out.family(name, type, help);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      out.sample(name, MetricsText::label("http_route", paths[i]), static_cast<double>(changes[i].*member));
+    }
+  };
+  using Counters = api::changes::Counters;
+  family("sluice_changes_clients", "gauge", "Clients that listen for changes.", &Counters::clients);
+  family("sluice_changes_events_total", "counter", "Changes that were heard of.", &Counters::events);
+  family("sluice_changes_sent_total", "counter", "Changes that clients were told of.", &Counters::sent);
+  family("sluice_changes_resets_total", "counter", "Clients that were told to read the resource anew.",
+         &Counters::resets);
+  family("sluice_changes_refused_total", "counter", "Clients beyond the limit.", &Counters::refused);
+}
+
+void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out) {
+  out.family("sluice_changes_listening", "gauge", "Whether changes of the database are heard of.");
+  for (const auto& one : listening) {
+    out.sample("sluice_changes_listening", MetricsText::label("database", names[one.database]),
+               one.counters.listening ? 1 : 0);
+  }
+  out.family("sluice_changes_connections_total", "counter", "Connections that have listened for changes.");
+  for (const auto& one : listening) {
+    out.sample("sluice_changes_connections_total", MetricsText::label("database", names[one.database]),
+               static_cast<double>(one.counters.connections));
+  }
+}
+
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out) {
   const auto labels_of = [&](const RequestMetrics::Series& series) {
     std::string labels = method_label(series.method) + ",";

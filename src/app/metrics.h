@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "api/changes/feed.h"
+#include "app/changes.h"
 #include "files/cache.h"
 #include "gateway/jwt/counters.h"
 #include "http/compress/body.h"
@@ -94,6 +96,11 @@ void render(const http::ws::Counters& counters, MetricsText& out);
 // By policy, as `names` are.
 void render(const std::vector<gateway::jwt::Counters>& policies, const std::vector<std::string>& names,
             MetricsText& out);
+// By feed, as `paths` are.
+void render(const std::vector<api::changes::Counters>& changes, const std::vector<std::string>& paths,
+            MetricsText& out);
+// `names`: of the databases.
+void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

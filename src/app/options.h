@@ -9,6 +9,7 @@
 #include "api/batch/options.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
+#include "app/request_log_options.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
 #include "files/options.h"
@@ -141,12 +142,19 @@ struct Options {
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
   std::vector<files::FilesOptions> files;
+  std::vector<Named<files::StoreOptions>> stores;
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
   std::vector<Named<api::ErrorOptions>> errors;
   std::optional<api::batch::Options> batch;
+  std::optional<RequestLogOptions> request_log;
 
+  // Once loaded: of a name that exists.
+  [[nodiscard]] std::size_t index_of_database(std::string_view name) const {
+    const auto found = std::ranges::find(databases, name, [](const auto& one) { return one.name.value; });
+    return static_cast<std::size_t>(found - databases.begin());
+  }
   // Nothing: there is none of that name.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
     for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -154,8 +162,13 @@ struct Options {
     }
     return std::nullopt;
   }
-  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that
-  // exist.
+  [[nodiscard]] std::optional<std::size_t> find_store(std::string_view name) const {
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      if (stores[i].name.value == name) return i;
+    }
+    return std::nullopt;
+  }
+  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that exist.
   [[nodiscard]] bool uses(const std::vector<Located<std::string>>& use, gateway::PolicyType type) const {
     for (const auto& name : use) {
       const auto index = find_policy(name.value);
@@ -167,6 +180,7 @@ struct Options {
   // Whether something writes to the database of that name.
   [[nodiscard]] bool writes_to(std::string_view database) const {
     if (batch && batch->database.value == database) return true;
+    if (request_log && request_log->database.value == database) return true;
     return std::ranges::any_of(endpoints, [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == database && !endpoint.writing_methods().empty();
     });
@@ -180,8 +194,10 @@ struct Options {
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
     v.field("files", &Options::files, "A folder of files.");
+    v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
+    v.field("request_log", &Options::request_log, "Every request as a row of a table, without its credentials.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
     v.field(

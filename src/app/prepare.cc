@@ -1,7 +1,10 @@
 #include "app/prepare.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "api/openapi/document.h"
 #include "app/certificates.h"
@@ -13,6 +16,7 @@
 #include "core/sleep.h"
 #include "core/usable_cores.h"
 #include "sql/open.h"
+#include "sql/reading.h"
 
 namespace sluice::app {
 namespace {
@@ -71,7 +75,8 @@ void publish(Plan& plan) {
                                     .writes = endpoint.writes,
                                     .sets = endpoint.sets,
                                     .tables = endpoint.tables,
-                                    .security = {}};
+                                    .security = {},
+                                    .changes = endpoint.changes.get()};
     resource.security = security_of(options.use);
     resources.push_back(std::move(resource));
   }
@@ -84,11 +89,48 @@ void publish(Plan& plan) {
   plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }
 
+std::string random_hexadecimal() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
 http::Pattern files_pattern(const std::string& path) {
   return *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}");
 }
 
+// An error is a database that is no longer there; nothing, where it was complained about.
+sql::Result<std::optional<RequestLogPlan>> prepare_request_log(Loop& loop, const RequestLogOptions& options,
+                                                               const sql::DatabaseOptions& database_options,
+                                                               sql::Database& database, std::uint32_t& next_id,
+                                                               std::vector<config::Diagnostic>& errors) {
+  const auto refused = [&](const sql::Error& error) -> sql::Result<std::optional<RequestLogPlan>> {
+    if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost)
+      return std::unexpected(error);
+    errors.push_back({.position = options.table.position, .message = "[request_log]: " + describe(error)});
+    return std::nullopt;
+  };
+  const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
+  const auto table = loop.run(sql::describe_table(database, dialect, options.table.value, next_id++));
+  if (!table) return refused(table.error());
+  RequestLogPlan plan{.options = options, .items = RequestLogPlan::items_of(*table), .insert = {}};
+  if (plan.items.empty()) {
+    errors.push_back({.position = options.table.position,
+                      .message = "[request_log]: the table has none of the columns that requests have",
+                      .hint = "such as time, method, path, status, duration_us"});
+    return std::nullopt;
+  }
+  auto insert =
+      loop.run(database.prepare_writing(RequestLogPlan::insert_of(*table, plan.items, dialect), next_id++, {}));
+  if (!insert) return refused(insert.error());
+  plan.insert = std::move(*insert);
+  return plan;
+}
+
 }  // namespace
+
+bool Plan::tells_of(std::size_t database) const {
+  return std::ranges::any_of(changes, [&](std::size_t index) { return endpoints[index].database == database; });
+}
 
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
   const auto plan = std::make_shared<Plan>();
@@ -150,36 +192,72 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!reached) return unreachable(database.value, reached.error());
   }
 
+  const std::string boot = random_hexadecimal();
   std::vector<std::uint32_t> next_ids(databases.size());
   for (const api::EndpointOptions& options : plan->options.endpoints) {
-    const auto named = std::ranges::find(plan->options.databases, options.database.value,
-                                         [](const auto& one) -> const std::string& { return one.name.value; });
-    const auto index = static_cast<std::size_t>(named - plan->options.databases.begin());
+    const std::size_t index = plan->options.index_of_database(options.database.value);
+    const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, named->value, *databases[index], next_ids[index], config.source,
-                                    errors.list, plan->options);
+    EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options,
+                                    boot, config.source, errors.list);
     auto endpoint = preparation.prepare();
-    if (!endpoint) return unreachable(named->value, endpoint.error());
+    if (!endpoint) return unreachable(database_options, endpoint.error());
     if (!*endpoint) continue;
     (*endpoint)->index = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     (*endpoint)->database = index;
-    plan->routes.push_back(options.path.value);
+    if ((*endpoint)->answers()) plan->routes.push_back(options.path.value);
+    if ((*endpoint)->changes) {
+      plan->routes.push_back((*endpoint)->changes->path);
+      plan->changes.push_back(plan->endpoints.size());
+    }
     plan->endpoints.push_back(std::move(**endpoint));
   }
+  for (const auto& store : plan->options.stores) {
+    const files::StoreOptions& options = store.value;
+    if (options.used.value.empty()) continue;
+    const std::size_t index = plan->options.index_of_database(options.database.value);
+    const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
+    if (!databases[index]) continue;
+    sql::Database& database = *databases[index];
+    auto prepared = loop.run(database.prepare(options.used.value, next_ids[index]++, {}));
+    if (prepared) {
+      const auto reads = loop.run(sql::check_reading(database, database_options, options.used.value, {}));
+      if (!reads) prepared = std::unexpected(reads.error());
+    }
+    if (prepared && prepared->columns.size() == 1 && prepared->parameters.empty()) continue;
+    if (!prepared &&
+        (prepared.error().failure == sql::Failure::unavailable || prepared.error().failure == sql::Failure::lost)) {
+      return unreachable(database_options, prepared.error());
+    }
+    errors.list.push_back({.position = options.used.position,
+                           .message = "store \"" + store.name.value + "\": " +
+                                      (prepared ? "\"used\" returns one column, the hashes, and has no parameters"
+                                                : describe(prepared.error()))});
+  }
   if (plan->options.batch) {
-    const auto named = std::ranges::find(plan->options.databases, plan->options.batch->database.value,
-                                         [](const auto& one) -> const std::string& { return one.name.value; });
-    plan->batch_database = static_cast<std::size_t>(named - plan->options.databases.begin());
+    plan->batch_database = plan->options.index_of_database(plan->options.batch->database.value);
+    const sql::DatabaseOptions& database_options = plan->options.databases[plan->batch_database].value;
     plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
                                          .set_config = {},
                                          .routes = {},
                                          .body_limit = plan->options.server.body_limit,
                                          .errors = api::ErrorMap::make({}, plan->options.errors)});
-    if (!named->value.is_sqlite() && databases[plan->batch_database]) {
+    if (!database_options.is_sqlite() && databases[plan->batch_database]) {
       auto statement = loop.run(databases[plan->batch_database]->prepare_writing(api::batch::set_config_statement,
                                                                                  next_ids[plan->batch_database]++, {}));
-      if (!statement) return unreachable(named->value, statement.error());
+      if (!statement) return unreachable(database_options, statement.error());
       plan->batch->set_config = std::move(*statement);
+    }
+  }
+  if (plan->options.request_log) {
+    const std::size_t index = plan->options.index_of_database(plan->options.request_log->database.value);
+    const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
+    if (databases[index]) {
+      auto made = prepare_request_log(loop, *plan->options.request_log, database_options, *databases[index],
+                                      next_ids[index], errors.list);
+      if (!made) return unreachable(database_options, made.error());
+      plan->request_log = std::move(*made);
+      if (plan->request_log) plan->request_log->database = index;
     }
   }
   if (!errors.list.empty()) {

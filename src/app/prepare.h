@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "api/batch/batch.h"
+#include "api/changes/handler.h"
 #include "api/endpoint.h"
 #include "api/openapi/handler.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
 #include "app/io.h"
+#include "app/request_log.h"
 #include "gateway/jwt/keys.h"
 #include "http/router.h"
 #include "net/tls/context.h"
@@ -30,6 +32,15 @@ struct Plan {
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
     std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
     std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
+    std::shared_ptr<const api::changes::Plan> changes;        // null: it does not tell of any
+
+    [[nodiscard]] bool answers() const { return get != nullptr || !writes.empty() || !sets.empty(); }
+    // Precondition: it tells of changes.
+    [[nodiscard]] http::Pattern changes_pattern() const {
+      http::Pattern result = pattern;
+      result.segments.push_back({http::Pattern::Kind::literal, "changes"});
+      return result;
+    }
   };
   struct Files {
     http::Pattern pattern;
@@ -40,10 +51,15 @@ struct Plan {
     std::size_t index = 0;  // in options.websockets
   };
 
+  // Whether an endpoint tells of changes of the database of this index.
+  [[nodiscard]] bool tells_of(std::size_t database) const;
+
   Options options;
   std::vector<Endpoint> endpoints;
+  std::vector<std::size_t> changes;  // indexes of the endpoints that tell of changes: one feed each
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
+  std::optional<RequestLogPlan> request_log;
   std::optional<api::batch::Plan> batch;
   std::size_t batch_database = 0;                                 // index in options.databases
   std::shared_ptr<const api::openapi::Published> openapi;         // null: there is no [openapi]

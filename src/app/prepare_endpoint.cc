@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "api/file_endpoint.h"
 #include "api/table_sql.h"
 #include "app/config/statement.h"
 #include "app/config/text.h"
@@ -11,19 +12,29 @@
 #include "sql/reading.h"
 
 namespace sluice::app {
+namespace {
+
+std::string quoted_identifier(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text += '"';
+}
+
+}  // namespace
 
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
-                                         std::uint32_t& next_id, const config::Source& source,
-                                         std::vector<config::Diagnostic>& errors, const Options& all)
+                                         std::uint32_t& next_id, const Options& all, const std::string& boot,
+                                         const config::Source& source, std::vector<config::Diagnostic>& errors)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
       database_(database),
       next_id_(next_id),
+      all_(all),
+      boot_(boot),
       source_(source),
       errors_(errors),
-      all_(all),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
       role_(api::role_plan(database_options)),
       error_map_(api::ErrorMap::make(options.errors, all.errors)) {}
@@ -38,6 +49,7 @@ sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
   declared_ = api::declared_parameters(options_, made_.pattern);
   if (!options_.get.value.empty()) prepare_get();
   for (const auto& [method, writing] : options_.writing_methods()) prepare_method(method, *writing);
+  if (options_.changes) prepare_changes();
   if (away_) return std::unexpected(std::move(*away_));
   check_values();
   if (whole_) config::check_parameters(options_, {used_.begin(), used_.end()}, source_, errors_);
@@ -57,9 +69,16 @@ void EndpointPreparation::prepare_get() {
     return;
   }
   if (!statement) return;
+  if (options_.returns == api::Returns::file) {
+    if (const std::string wrong = api::check_file_columns(statement->columns); !wrong.empty()) {
+      complain(options_.get.position, wrong);
+    }
+  }
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
   made->errors = error_map_;
+  const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
+  if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
   if (options_.version.value.empty()) return;
@@ -92,6 +111,35 @@ void EndpointPreparation::prepare_current_row() {
     if (lock) current->lock = std::move(*lock);
   }
   current_ = std::move(current);
+}
+
+void EndpointPreparation::prepare_changes() {
+  if (!made_.get && !options_.get.value.empty()) return;  // complained about
+  auto made = std::make_shared<api::changes::Plan>();
+  const std::string& path = options_.path.value;
+  made->path = path + (path.ends_with('/') ? "changes" : "/changes");
+  made->boot = boot_;
+  made->options = *options_.changes;
+  made->role = role_;
+  made->errors = error_map_;
+  if (made_.get) {
+    made->guards = made_.get->guards;
+  } else if (const auto guards = guards_of(nullptr, false)) {
+    made->guards = *guards;
+  }
+  for (const auto& table : options_.changes->tables) {
+    const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
+    auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
+    if (!prepared) prepared.error().position = 0;  // nobody has written the text
+    (void)take(table, std::move(prepared));
+  }
+  if (role_) {
+    const std::string text = api::changes::permission_statement(options_.get.value);
+    auto prepared = loop_.run(database_.prepare(text, next_id_++, declared_));
+    if (!prepared) prepared.error().position = 0;
+    made->permission = take(options_.get, std::move(prepared));
+  }
+  made_.changes = std::move(made);
 }
 
 void EndpointPreparation::prepare_method(http::Method method, const api::MethodOptions& writing) {
@@ -174,7 +222,9 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
     made->returned = api::returned_version(current_->version, options_.version.value, made_.get->statement.columns,
                                            made->main.statement.columns);
   }
-  if (const auto guards = guards_of(&writing, true)) made->guards = *guards;
+  settle_uploads(*made, writing);
+  // Those of a method that takes files are asked before, outside of its transaction.
+  if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   made_.writes.push_back(std::move(made));
 }
 
@@ -183,6 +233,7 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
   made.role = role_;
   made.errors = error_map_;
   made.body_limit = api::body_limit(options_, writing, all_.server.body_limit);
+  if (made.body_limit > all_.server.body_limit) made.more_body = made.body_limit - all_.server.body_limit;
   if (!writing.schema) return;
   const JsonOrFile& written = writing.schema->value;
   if (made.shape.names.empty()) {
@@ -197,6 +248,24 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
     return;
   }
   made.schema = std::move(*parsed);
+}
+
+// Tells the method's files what their stores take, and what is wrong with them.
+void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing) {
+  const Position position = writing.position.line != 0 ? writing.position : options_.position;
+  if (!plan.uploads.fault.empty()) {
+    complain(position, std::string(http::name_of(plan.method)) + ": " + plan.uploads.fault);
+    return;
+  }
+  for (const auto* limit : {&writing.body_limit, &options_.body_limit}) {
+    if (!plan.uploads.empty() && *limit) complain((*limit)->position, "the limits of files are those of their stores");
+  }
+  if (!plan.uploads.empty() && plan.method == http::Method::delete_) complain(position, "DELETE takes no files");
+  for (api::UploadPlan::File& file : plan.uploads.files) {
+    const auto store = all_.find_store(file.store);
+    if (!store) continue;  // complained about when the file was checked
+    for (const auto& type : all_.stores[*store].value.types) file.types.push_back(type.value);
+  }
 }
 
 // What the file says of the values of each method, against what the database has said of them.

@@ -16,11 +16,11 @@ namespace sluice::app {
 // them becomes an error of the file, at its place.
 class EndpointPreparation {
  public:
-  // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there. All
-  // outlive this.
+  // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
+  // file that the endpoint stands in; `boot`: what the ids of events begin with. All outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
-                      sql::Database& database, std::uint32_t& next_id, const config::Source& source,
-                      std::vector<config::Diagnostic>& errors, const Options& all);
+                      sql::Database& database, std::uint32_t& next_id, const Options& all, const std::string& boot,
+                      const config::Source& source, std::vector<config::Diagnostic>& errors);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
@@ -29,11 +29,13 @@ class EndpointPreparation {
  private:
   void prepare_get();
   void prepare_current_row();
+  void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
   void prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
   void prepare_statements(http::Method method, const api::MethodOptions& writing,
                           std::vector<Located<std::string>> texts, bool updates_first);
+  void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
   // What methods that write have in common.
   template <class WritePlan>
@@ -53,9 +55,10 @@ class EndpointPreparation {
   const sql::DatabaseOptions& database_options_;
   sql::Database& database_;
   std::uint32_t& next_id_;
+  const Options& all_;
+  const std::string& boot_;
   const config::Source& source_;
   std::vector<config::Diagnostic>& errors_;
-  const Options& all_;
   const sql::Dialect dialect_;
 
   Plan::Endpoint made_;

@@ -21,6 +21,7 @@
 
 #include "app/admin.h"
 #include "app/certificates.h"
+#include "app/changes.h"
 #include "app/cli.h"
 #include "app/listen.h"
 #include "app/policy_keys.h"
@@ -28,6 +29,7 @@
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "files/blob_folder.h"
 
 namespace sluice::app {
 namespace {
@@ -233,6 +235,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     socket_files.add(*admin_address);
   }
 
+  // What cannot be opened is said here, and not by a core; what was cut off the last time goes.
+  for (const auto& store : plan->options.stores) {
+    files::BlobFolder::open(store.value.path.value)->remove_leftovers();
+  }
+
   core::Cores cores({.count = options.cores, .back_end = plan->io.back_end});
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
@@ -269,9 +276,11 @@ int serve(const std::shared_ptr<const Plan>& plan) {
       // A unix socket's path belongs to one listener.
       if (address.family() != AF_UNIX || core.index() == 0) service.listen(address, secure);
     }
+    std::optional<Changes> changes;
+    if (core.index() == 0 && !plan->changes.empty()) changes.emplace(core, *plan, services, shared);
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan, services);
+      admin.emplace(core, plan, services, changes ? &*changes : nullptr);
       admin->listen(*admin_address);
     }
     core.run();

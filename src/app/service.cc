@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/file_endpoint.h"
 #include "core/sleep.h"
 #include "files/static_files.h"
 #include "sql/open.h"
@@ -29,23 +30,29 @@ std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::
   return http::HttpsRedirect(next);
 }
 
-// What handlers of bodies refuse by their own limits must come to them first.
-std::uint64_t largest_body(const Options& all) {
-  std::uint64_t largest = all.server.body_limit;
-  for (const api::EndpointOptions& endpoint : all.endpoints) {
-    for (const auto& [method, writing] : endpoint.writing_methods()) {
-      largest = std::max(largest, api::body_limit(endpoint, *writing, all.server.body_limit));
+// The longest body that an endpoint may ask for: by its own limit, or its files, and the fields beside them.
+std::uint64_t most_body(const Plan& plan) {
+  std::uint64_t most = 0;
+  for (const Plan::Endpoint& endpoint : plan.endpoints) {
+    for (const auto& write : endpoint.writes) {
+      most = std::max(most, write->body_limit);
+      std::uint64_t files = 0;
+      for (const api::UploadPlan::File& file : write->uploads.files) {
+        files += plan.options.stores[*plan.options.find_store(file.store)].value.limit.value;
+      }
+      if (files != 0) most = std::max(most, plan.options.server.body_limit + files);
     }
+    for (const auto& set : endpoint.sets) most = std::max(most, set->body_limit);
   }
-  return largest;
+  return most;
 }
 
-http::ServerOptions server_options(const Options& all) {
-  const ServerOptions& options = all.server;
+http::ServerOptions server_options(const ServerOptions& options, std::uint64_t most_body) {
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
           .field_limit = options.field_limit,
-          .body_limit = largest_body(all),
+          .body_limit = options.body_limit,
+          .most_body = most_body,
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
@@ -76,7 +83,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
-              server_options(plan_->options), this) {
+              server_options(plan_->options.server, most_body(*plan_)), this) {
   if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
   for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
     const auto& database = plan_->options.databases[i];
@@ -90,6 +97,20 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
         std::make_unique<gateway::jwt::JwtPolicy>(plan_->options.policies[i].value, plan_->keys[i], core.reactor()));
   }
 
+  for (const auto& store : plan_->options.stores) {
+    stores_.push_back(
+        std::make_unique<files::Store>(store.name.value, store.value, core.reactor(), core.mailbox(), threads));
+    files_.push_back(&stores_.back()->files());
+  }
+  const auto store_of = [&](const std::string& name) -> http::BlobStore* {
+    return stores_[*plan_->options.find_store(name)].get();
+  };
+
+  if (const auto& log = plan_->request_log) {
+    request_log_ = std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
+    core.tasks().spawn(request_log_->run());
+  }
+
   std::uint16_t id = 0;
   using Method = http::Method;
   const auto add = [&](http::Router::Route route) {
@@ -100,24 +121,43 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     handlers_.push_back(std::move(handler));
     return handlers_.back().get();
   };
-  for (const Plan::Endpoint& endpoint : plan_->endpoints) {
-    http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = true};
+  const auto add_changes = [&](const Plan::Endpoint& endpoint) {
+    const auto& changes = *endpoint.changes;
+    const api::changes::Feed::Limits limits{.events = changes.options.keep, .bytes = changes.options.keep_bytes};
+    feeds_.push_back(std::make_unique<api::changes::Feed>(core.reactor(), changes.boot, limits));
+    http::Router::Route route{.pattern = endpoint.changes_pattern(), .handlers = {}};
     route.policy = compile(plan_->options.endpoints[endpoint.index].use);
+    route.handlers[static_cast<std::size_t>(Method::get)] =
+        own(std::make_unique<api::changes::Handler>(endpoint.changes, *feeds_.back(), *databases_[endpoint.database],
+                                                    core.reactor(), troubles[endpoint.database].get()));
+    add(std::move(route));
+  };
+  for (const Plan::Endpoint& endpoint : plan_->endpoints) {
+    const api::EndpointOptions& options = plan_->options.endpoints[endpoint.index];
+    const bool is_file = options.returns == api::Returns::file;
+    http::Router::Route route{.pattern = endpoint.pattern, .handlers = {}, .formats = !is_file};
+    route.policy = compile(options.use);
     sql::Database& database = *databases_[endpoint.database];
     TroubleLog* const trouble = troubles[endpoint.database].get();
-    if (endpoint.get) {
+    if (endpoint.get && is_file) {
+      route.handlers[static_cast<std::size_t>(Method::get)] = own(std::make_unique<api::FileEndpoint>(
+          endpoint.get, database, core.reactor(), *store_of(options.store.value), trouble));
+    } else if (endpoint.get) {
       route.handlers[static_cast<std::size_t>(Method::get)] =
           own(std::make_unique<api::Endpoint>(endpoint.get, database, core.reactor(), trouble));
     }
     for (const auto& write : endpoint.writes) {
+      std::vector<http::BlobStore*> stores;
+      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(store_of(file.store));
       route.handlers[static_cast<std::size_t>(write->method)] =
-          own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble));
+          own(std::make_unique<api::WriteEndpoint>(write, database, core.reactor(), trouble, std::move(stores)));
     }
     for (const auto& set : endpoint.sets) {
       route.handlers[static_cast<std::size_t>(set->method)] =
           own(std::make_unique<api::SetEndpoint>(set, database, core.reactor(), trouble));
     }
-    add(std::move(route));
+    if (endpoint.answers()) add(std::move(route));
+    if (endpoint.changes) add_changes(endpoint);
   }
   for (const Plan::Files& files : plan_->files) {
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
@@ -184,12 +224,24 @@ void Service::listen(const core::Address& address, bool secure) {
   }
 }
 
+void Service::deliver(const Deliveries& deliveries) {
+  for (const Delivery& delivery : deliveries) feeds_[delivery.feed]->add(delivery.event);
+  for (const auto& feed : feeds_) {
+    if (std::ranges::find(deliveries, static_cast<std::size_t>(&feed - feeds_.data()), &Delivery::feed) !=
+        deliveries.end()) {
+      feed->wake_all();
+    }
+  }
+}
+
 void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
+  for (const auto& feed : feeds_) feed->drain();  // streams without an end
   core_.tasks().spawn([](Service& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
+    if (self.request_log_) co_await self.request_log_->flush(deadline);
     --left;
     // The admin listener is the first core's: it answers until nobody serves any more.
     while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
@@ -200,8 +252,12 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Service::Snapshot Service::snapshot() const {
-  Snapshot result{requests_, server_.counters(), {}, {}, {}, {}, {}};
+  Snapshot result;
+  result.requests = requests_;
+  result.server = server_.counters();
+  if (request_log_) result.request_log = request_log_->counters();
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
+  for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();
@@ -219,6 +275,7 @@ core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {
 void Service::completed(const http::Completion& completion) {
   requests_.add(completion);
   if (access_log_) access_log_->add(completion);
+  if (request_log_) request_log_->add(completion);
 }
 
 }  // namespace sluice::app

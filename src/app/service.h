@@ -9,13 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/feed.h"
 #include "app/access_log.h"
+#include "app/changes.h"
 #include "app/metrics.h"
 #include "app/prepare.h"
+#include "app/request_log.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/static_files.h"
+#include "files/store.h"
 #include "gateway/chain.h"
 #include "gateway/jwt/policy.h"
 #include "http/compress/compression.h"
@@ -54,6 +58,9 @@ class Service final : http::Observer {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
+  // What has changed, for the feeds of this core.
+  void deliver(const Deliveries& deliveries);
+
   // Stops accepting, lets what runs finish for at most `grace`, counts itself off `cores_left`, then stops the core.
   void drain(Duration grace, std::atomic<unsigned>& cores_left);
   [[nodiscard]] bool draining() const { return draining_; }
@@ -67,9 +74,11 @@ class Service final : http::Observer {
     http::Server::Counters server;
     std::vector<std::vector<sql::Reading>> databases;  // by database
     files::Cache::Counters files;
+    RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
     std::vector<gateway::jwt::Counters> policies;  // by policy
+    std::vector<api::changes::Counters> changes;   // by index in Plan::changes
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -84,14 +93,17 @@ class Service final : http::Observer {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
+  std::vector<std::unique_ptr<api::changes::Feed>> feeds_;  // by index in Plan::changes
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
+  std::vector<std::unique_ptr<files::Store>> stores_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
-  std::vector<const files::StaticFiles*> files_;  // those of the handlers
+  std::vector<const files::StaticFiles*> files_;       // those of the handlers and the stores
   std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
+  std::unique_ptr<RequestLog> request_log_;  // null: off
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
   std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for

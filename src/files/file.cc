@@ -13,6 +13,7 @@
 
 #include "files/http_date.h"
 #include "files/media_type.h"
+#include "files/sniff.h"
 
 namespace sluice::files {
 namespace {
@@ -71,6 +72,19 @@ std::string tag_of(const struct stat& status) {
   return {text, static_cast<std::size_t>(size)};
 }
 
+std::string tag_of_blob(std::string_view path) {
+  std::string tag = "\"";
+  for (const char c : path) {
+    if (c != '/') tag += c;
+  }
+  return tag += '"';
+}
+
+std::string_view media_type_of_blob(std::string_view first_bytes) {
+  const std::string_view type = sniff(first_bytes);
+  return type.empty() ? "application/octet-stream" : type;
+}
+
 // A file, null for a folder, or an errno.
 std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, const std::string& path, Coding coding,
                                                           std::string_view media_type, Patience patience) {
@@ -82,16 +96,22 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
     if (S_ISDIR(status.st_mode)) return nullptr;
     if (!S_ISREG(status.st_mode)) return std::unexpected(ENOENT);
     const auto& known = lookup.known[static_cast<std::size_t>(coding)];
-    if (known && is_same(known->status, status) && known->media_type == media_type) return known;
+    if (known && is_same(known->status, status) && (lookup.blobs || known->media_type == media_type)) return known;
 
     auto file = std::make_shared<File>();
     file->status = status;
     file->size = static_cast<std::uint64_t>(status.st_size);
     file->media_type = media_type;
     file->coding = name_of(coding);
-    file->tag = tag_of(status);
-    if (status.st_mtim.tv_sec <= lookup.now_s) file->modified = http_date(status.st_mtim.tv_sec);
+    file->tag = lookup.blobs ? tag_of_blob(path) : tag_of(status);
+    if (status.st_mtim.tv_sec <= lookup.now_s && !lookup.blobs) file->modified = http_date(status.st_mtim.tv_sec);
     if (file->size > File::small_bytes) {
+      if (lookup.blobs) {
+        char first[sniffed_bytes];
+        const int error = read_whole(opened->get(), first, sizeof first, 0, patience);
+        if (error != 0) return std::unexpected(error);
+        file->media_type = media_type_of_blob({first, sizeof first});
+      }
       file->descriptor = std::move(*opened);
       return file;
     }
@@ -100,7 +120,9 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
     if (error != 0 && error != ENODATA) return std::unexpected(error);
     struct stat after{};
     if (::fstat(opened->get(), &after) != 0) return std::unexpected(errno);
-    if (error == 0 && is_same(status, after)) return file;
+    if (error != 0 || !is_same(status, after)) continue;
+    if (lookup.blobs) file->media_type = media_type_of_blob(std::string_view(file->bytes).substr(0, sniffed_bytes));
+    return file;
   }
   return std::unexpected(EAGAIN);
 }

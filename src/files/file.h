@@ -88,6 +88,7 @@ struct Lookup {
   std::shared_ptr<const Root> root;
   std::vector<std::string> candidates;  // paths: the first that is a file counts
   bool with_coded = false;              // also `.br`, `.zst` and `.gz` beside it, unless they are older than it
+  bool blobs = false;                   // the path is the tag, and the first bytes say the media type
   Files known;                          // what was found before: given again where it has not changed
   std::int64_t now_s = 0;               // the wall clock
 };

@@ -66,4 +66,48 @@ struct FilesOptions {
   }
 };
 
+// [store.NAME]
+struct StoreOptions {
+  Located<std::string> path;  // once loaded, usable from the working directory
+  Located<ByteSize> limit{10_MiB};
+  std::vector<Located<std::string>> types;
+  std::uint32_t uploads = 64;
+  std::uint32_t cache_files = 1024;
+  ByteSize cache_memory = 64_MiB;
+  Located<std::string> used;
+  Located<std::string> database;  // once loaded, the name of one that exists, where there is a `used`
+  Duration grace = 24h;
+
+  static std::string check_type(std::string_view text);
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("path", &StoreOptions::path,
+            "The folder of the files, from the folder of the configuration file. It is made where it is missing, and "
+            "nothing else belongs into it.",
+            {.required = true});
+    v.field("limit", &StoreOptions::limit, "The longest file: 413 beyond it, whatever `body_limit` says.",
+            {.min = 1_B, .max = 1024_GiB});
+    v.field(
+        "types", &StoreOptions::types,
+        "The media types that are taken: `image/png`, `image/*`; others are answered 415, and so is a file whose first "
+        "bytes are not those of the type that it is sent as. Without it all are taken, and none is looked at.",
+        {.check = check_type});
+    v.field("uploads", &StoreOptions::uploads,
+            "Files that each core receives at the same time, each with up to 256 KiB in memory: 503 beyond it.",
+            {.min = 1, .max = 100'000});
+    v.field("cache_files", &StoreOptions::cache_files, "As for [[files]].", {.max = 1'000'000});
+    v.field("cache_memory", &StoreOptions::cache_memory, "As for [[files]].", {.max = 64_GiB});
+    v.field("used", &StoreOptions::used,
+            "The statement that selects the hashes in use, all of them, for `sluice store gc`, which deletes the other "
+            "files.");
+    v.field("database", &StoreOptions::database, "The database of `used`. Where there is only one, it is the default.");
+    v.field(
+        "grace", &StoreOptions::grace,
+        "How long `sluice store gc` keeps a file that nothing uses since it was sent the last time. It must be longer "
+        "than any request takes.",
+        {.min = 1min, .max = 24h * 3650});
+  }
+};
+
 }  // namespace sluice::files

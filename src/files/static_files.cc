@@ -48,13 +48,14 @@ http::Response redirect_to_slash(const http::Request& request) {
 }  // namespace
 
 StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
-                         core::BlockingPool& threads)
+                         core::BlockingPool& threads, Kind kind)
     : root_path_(options.root.value),
       index_(options.index),
       fallback_(options.fallback ? options.fallback->value : std::string{}),
       cache_control_(options.cache_control ? options.cache_control->value : std::string{}),
       lists_(options.listing),
       precompressed_(options.precompressed),
+      blobs_(kind == Kind::blobs),
       reactor_(reactor),
       mailbox_(mailbox),
       threads_(threads),
@@ -76,6 +77,10 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
   return serve(request, request.path_values[0], Role::asked);
 }
 
+core::Async<http::Response> StaticFiles::serve_blob(http::Request& request, std::string_view path) {
+  return serve(request, path, Role::asked);
+}
+
 inline core::Async<http::Response> StaticFiles::serve(http::Request& request, std::string_view path, Role role) {
   const Cache::Entry* known = cache_.find(path);
   if (known != nullptr && reactor_.now() - known->checked < freshness) [[likely]] {
@@ -94,6 +99,7 @@ core::Async<http::Response> StaticFiles::find(http::Request& request, std::strin
   Lookup lookup{.root = root_,
                 .candidates = {},
                 .with_coded = precompressed_,
+                .blobs = blobs_,
                 .known = known != nullptr ? known->content.files : Files{},
                 .now_s = now_s()};
   if (!is_folder_path(path)) {
@@ -265,12 +271,13 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
   return response;
 }
 
-// A 206's body and the fields that describe it. False: the whole is to be sent. That is where the parts would take more,
-// and where several of them are of a coded file: Content-Encoding would say that the multipart is what was coded.
+// A 206's body and the fields that describe it. False: the whole is to be sent. That is where the parts would take
+// more, and where several of them are of a coded file: Content-Encoding would say that the multipart is what was coded;
+// and of a blob, whose media type only the database knows.
 bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
                              std::span<const ByteRange> parts) {
   if (parts.size() > 1) {
-    if (!file->coding.empty()) return false;
+    if (!file->coding.empty() || blobs_) return false;
     auto source = std::make_unique<MultipartRanges>(file, parts, next_boundary(), mailbox_, threads_);
     if (source->size() >= file->size) return false;
     response.status = 206;

@@ -31,12 +31,19 @@ namespace sluice::files {
 class StaticFiles final : public http::Handler {
  public:
   static constexpr Duration freshness = 1s;
+  enum class Kind : std::uint8_t {
+    folder,
+    blobs,  // of a [store.NAME]: a file's path names what it holds, and is its tag
+  };
 
   // Throws std::system_error where the root cannot be opened.
-  StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
+  StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads,
+              Kind kind = Kind::folder);
   ~StaticFiles() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  // The file of this path, which outlives the answering. Of Kind::blobs.
+  [[nodiscard]] core::Async<http::Response> serve_blob(http::Request& request, std::string_view path);
   [[nodiscard]] const Cache::Counters& counters() const { return cache_.counters(); }
 
  private:
@@ -73,6 +80,7 @@ class StaticFiles final : public http::Handler {
   const std::string cache_control_;  // empty: none
   const bool lists_;
   const bool precompressed_;
+  const bool blobs_;
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;

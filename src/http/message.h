@@ -49,6 +49,9 @@ class BodyReader {
   virtual ~BodyReader() = default;
   // The next bytes; empty at the end. The view lasts until the next call.
   [[nodiscard]] virtual core::Task<Result<std::string_view>> read() = 0;
+  // Before the first read(): the body may be so many bytes longer than the server takes of others, up to
+  // ServerOptions::most_body.
+  virtual void allow_more(std::uint64_t) {}
 };
 
 // One request. Everything is a view into the connection's buffer or arena and lasts until the response has been sent.

@@ -48,6 +48,9 @@ struct ServerOptions {
   std::size_t target_limit = 8 * 1024;     // bytes of the request's target: 414
   std::size_t field_limit = 128;           // fields of a request: 431
   std::uint64_t body_limit = 1024 * 1024;  // bytes: 413
+  // What a handler may allow by BodyReader::allow_more(): a longer body is refused before there is a handler, and one
+  // in between where it is read. Less than body_limit: nothing more.
+  std::uint64_t most_body = 0;
   Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
   Duration body_timeout = 10s;             // without enough of a body coming: 408
   Duration idle_timeout = 60s;             // between two requests: closed

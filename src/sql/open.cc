@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "sql/open_shared.h"
 #include "sql/postgres/database.h"
 #include "sql/postgres/url.h"
 #include "sql/sqlite/database.h"
@@ -21,11 +22,6 @@ SqliteOptions sqlite_options(const DatabaseOptions& options) {
   sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
   return sqlite;
 }
-
-struct SharedSqlite final : SharedDatabase {
-  explicit SharedSqlite(std::unique_ptr<SqliteWriter> opened) : writer(std::move(opened)) {}
-  std::unique_ptr<SqliteWriter> writer;
-};
 
 }  // namespace
 

@@ -9,6 +9,9 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
+import wsproto
+import wsproto.events
+import wsproto.frame_protocol
 
 from http1 import Broken, Connection, Response
 from http2 import GOAWAY
@@ -129,6 +132,55 @@ class WebSocket(Connection):
         answer = self.frame()
         assert answer.opcode == CLOSE and answer.code == code, answer
         self.assert_closed()
+
+
+class WsprotoWebSocket(WebSocket):
+    """wsproto makes the handshake, reads what the server sends and judges it; messages come out of it as frames that are
+    whole. What is sent is still what the test says, as wsproto would not send most of it."""
+
+    def handshake(self):
+        self.client, self.arrived, self.message = wsproto.WSConnection(wsproto.ConnectionType.CLIENT), [], None
+        self.send(self.client.send(wsproto.events.Request(host="test", target=self.path)))
+        answer = self.arrive()
+        assert isinstance(answer, wsproto.events.AcceptConnection), answer
+        return Response("HTTP/1.1", 101, [])
+
+    def arrive(self):
+        """The next event."""
+        while not self.arrived:
+            try:
+                data = self.socket.recv(1 << 16)
+            except ConnectionResetError as error:
+                raise Broken("reset") from error
+            if not data:
+                raise Broken("closed")
+            self.client.receive_data(data)
+            self.arrived += self.client.events()
+        return self.arrived.pop(0)
+
+    def frame(self):
+        while True:
+            event = self.arrive()
+            if isinstance(event, wsproto.events.Ping):
+                return Frame(True, 0, PING, bytes(event.payload))
+            if isinstance(event, wsproto.events.Pong):
+                return Frame(True, 0, PONG, bytes(event.payload))
+            if isinstance(event, wsproto.events.CloseConnection):
+                has_code = event.code != wsproto.frame_protocol.CloseReason.NO_STATUS_RCVD
+                return Frame(True, 0, CLOSE, close_payload(int(event.code), event.reason or b"") if has_code else b"")
+            assert isinstance(event, wsproto.events.Message), event
+            is_text = isinstance(event, wsproto.events.TextMessage)
+            self.message = self.message or Frame(True, 0, TEXT if is_text else BINARY, bytearray())
+            self.message.payload += event.data.encode() if is_text else event.data
+            if event.message_finished:
+                whole, self.message = self.message, None
+                return whole
+
+    def assert_closed(self):
+        try:
+            raise AssertionError(self.arrive())
+        except Broken:
+            pass  # a reset closes too
 
 
 class WebSocketOverHttp2(WebSocket):
@@ -276,4 +328,4 @@ class WebSocketOverHttp2(WebSocket):
 
 
 __all__ = ["BINARY", "CLOSE", "CONTINUATION", "PING", "PONG", "TEXT", "Broken", "Frame", "WebSocket", "WebSocketOverHttp2",
-           "apply_mask", "close_payload", "frame", "header"]
+           "WsprotoWebSocket", "apply_mask", "close_payload", "frame", "header"]

@@ -48,9 +48,11 @@ bool passed_on(std::string_view name) {
 // Methods that cannot be called.
 class Unavailable final : public http::Handler {
  public:
-  core::Async<http::Response> handle(http::Request&) override {
-    return http::problem(422, "A set cannot be written in a batch.");
-  }
+  explicit Unavailable(std::string_view why) : why_(why) {}
+  core::Async<http::Response> handle(http::Request&) override { return http::problem(422, why_); }
+
+ private:
+  const std::string_view why_;
 };
 
 class TextBody final : public http::BodyReader {
@@ -93,15 +95,21 @@ class Batch::Lane {
       const Plan::Route& from = plan.routes[i];
       http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
       route.policy = policies[i];
-      if (from.get) {
+      if (from.get && from.get->file) {
+        route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
+      } else if (from.get) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] =
             own(std::make_unique<Endpoint>(from.get, database_, reactor, trouble));
       }
       for (const auto& write : from.writes) {
+        if (!write->uploads.empty()) {
+          route.handlers[static_cast<std::size_t>(write->method)] = &no_files_;
+          continue;
+        }
         route.handlers[static_cast<std::size_t>(write->method)] =
             own(std::make_unique<WriteEndpoint>(write, database_, reactor, trouble));
       }
-      for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &unavailable_;
+      for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &no_sets_;
       (void)router_.add(route);  // the service has added them all before
     }
   }
@@ -111,7 +119,8 @@ class Batch::Lane {
 
  private:
   JointDatabase database_;
-  Unavailable unavailable_;
+  Unavailable no_sets_{"A set cannot be written in a batch."};
+  Unavailable no_files_{"Files are neither sent nor fetched in a batch."};
   http::Router router_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
 };

@@ -72,7 +72,9 @@ std::string_view meaning_of(int status) {
     case 409:
       return "It collides with what is there, or with what somebody else is changing.";
     case 412:
-      return "The state that If-Match or If-None-Match tells of is not the one there is.";
+      return "What there is, is not what If-Match or If-None-Match says.";
+    case 416:
+      return "The file has no such bytes.";
     case 413:
       return "The body is longer than the server takes.";
     case 414:
@@ -85,6 +87,8 @@ std::string_view meaning_of(int status) {
       return "The request must say with If-Match which state is to be changed.";
     case 431:
       return "The header is longer than the server takes.";
+    case 507:
+      return "There is no room for the file.";
     case 503:
       return "The database cannot answer now.";
     case 504:
@@ -158,13 +162,19 @@ class Maker {
     if (JsonArray parameters = path_parameters(resource); !parameters.empty()) {
       item.add("parameters", parameters.text());
     }
-    const auto operation = [&](Method method, JsonObject about) {
+    JsonObject changes_item = item;
+    bool answers = false;
+    const auto operation_of = [&](JsonObject& into, const std::string& its_words, Method method, JsonObject about) {
       JsonObject whole;
-      const std::string id = operation_id(method, words);
+      const std::string id = operation_id(method, its_words);
       whole.add_text("operationId", id).add("tags", JsonArray().add_text(tag).text());
       add_security(resource.security, whole);
-      item.add(lower_name(method),
+      into.add(lower_name(method),
                whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
+    };
+    const auto operation = [&](Method method, JsonObject about) {
+      answers = true;
+      operation_of(item, words, method, std::move(about));
     };
     if (resource.get != nullptr) {
       names_ = capitalized("get" + words);
@@ -178,7 +188,10 @@ class Maker {
       names_ = capitalized(lower_name(set->method) + words);
       operation(set->method, set_writing(resource, *set));
     }
-    paths_.add(path, item.text());
+    if (answers) paths_.add(path, item.text());
+    if (resource.changes == nullptr) return;
+    operation_of(changes_item, words + " changes", Method::get, changes(resource));
+    paths_.add(path + (path.ends_with('/') ? "changes" : "/changes"), changes_item.text());
   }
 
   void add(const BatchResource& batch) {
@@ -438,6 +451,17 @@ class Maker {
       parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
     }
     JsonObject responses;
+    if (resource.options->returns == Returns::file) {
+      const std::string content = R"({"*/*":{}})";
+      responses.add("200", answer("The file.", content, R"({"ETag":{"schema":{"type":"string"}}})"));
+      responses.add("206", answer("The part of it that was asked for.", content,
+                                  R"({"Content-Range":{"schema":{"type":"string"}}})"));
+      responses.add("304", answer("The client has it already.", ""));
+      add_problems(responses, resource, {404, 412, 416}, plan);
+      JsonObject operation;
+      if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
+      return operation.add("responses", responses.text());
+    }
     const std::string row = row_schema(plan.statement.columns);
     if (plan.version) {
       add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
@@ -458,6 +482,18 @@ class Maker {
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
+  }
+
+  JsonObject changes(const Resource& resource) {
+    Parameters parameters;
+    parameters.add_raw(R"({"name":"Last-Event-ID","in":"header","description":"Goes on behind this event.",)"
+                       R"("schema":{"type":"string"}})");
+    JsonObject responses;
+    responses.add("200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of the "
+                                "name `reset` the resource is to be read anew.",
+                                R"({"text/event-stream":{"schema":{"type":"string"}}})"));
+    add_problems(responses, resource, {}, *resource.changes);
+    return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
   }
 
   static std::uint32_t oid_of(const sql::Statement& statement, std::size_t index) {
@@ -531,7 +567,9 @@ class Maker {
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     const bool has_body = !plan.shape.names.empty();
-    if (has_body) {
+    if (!plan.uploads.empty()) {
+      operation.add("requestBody", upload_body(plan.uploads, fields));
+    } else if (has_body) {
       const std::string object = R"({"type":"object"})";
       operation.add("requestBody", whole_body ? request_body(object, object, plan.schema.get())
                                               : request_body(fields.schema(Null::possible), fields.schema(Null::never),
@@ -554,7 +592,7 @@ class Maker {
     } else {
       const std::string row = row_schema(plan.main.statement.columns);
       Shown shown = Shown::rows;
-      if (plan.object && !has_body) {
+      if (plan.object && (!has_body || !plan.uploads.empty())) {
         shown = Shown::object;
       } else if (plan.object || plan.inserts) {  // several rows of a body are answered as several
         shown = Shown::either;
@@ -570,12 +608,51 @@ class Maker {
       }
     }
     std::set<int> own = {406, 409, 422};
-    if (has_body) own.insert({408, 413, 415});
+    if (has_body || !plan.uploads.empty()) own.insert({408, 413, 415});
+    if (!plan.uploads.empty()) own.insert(507);
     if (misses) own.insert(404);
     if (plan.current) own.insert(412);
     if (plan.current && plan.current->required) own.insert(428);
     add_problems(responses, resource, own, plan);
     return operation.add("responses", responses.text());
+  }
+
+  // A file itself, or a form with files among its fields.
+  static std::string upload_body(const UploadPlan& uploads, const Fields& fields) {
+    // RFC 3.1: what is no JSON has a media type, and no schema of its own.
+    if (uploads.whole) {
+      JsonObject content;
+      const std::vector<std::string>& types = uploads.files[0].types;
+      for (const std::string& type : types) content.add(type, "{}");
+      if (types.empty()) content.add("application/octet-stream", "{}");
+      return JsonObject().add("required", "true").add("content", content.text()).text();
+    }
+    JsonObject properties;
+    JsonObject encoding;
+    JsonArray needed;
+    for (const std::string& name : fields.order) {
+      const Fields& field = fields.below.at(name);
+      properties.add(name, field.schema(Null::never));
+      if (field.required) needed.add_text(name);
+    }
+    for (const UploadPlan::File& file : uploads.files) {
+      properties.add(file.part, R"({"type":"string","contentMediaType":"application/octet-stream"})");
+      if (file.required) needed.add_text(file.part);
+      std::string types;
+      for (const std::string& type : file.types) types += (types.empty() ? "" : ", ") + type;
+      if (!types.empty()) encoding.add(file.part, JsonObject().add_text("contentType", types).text());
+    }
+    JsonObject schema;
+    schema.add_text("type", "object").add("properties", properties.text());
+    if (!needed.empty()) schema.add("required", needed.text());
+    schema.add("additionalProperties", "false");
+    JsonObject form;
+    form.add("schema", schema.text());
+    if (!encoding.empty()) form.add("encoding", encoding.text());
+    return JsonObject()
+        .add("required", "true")
+        .add("content", JsonObject().add("multipart/form-data", form.text()).text())
+        .text();
   }
 
   JsonObject set_writing(const Resource& resource, const SetWritePlan& plan) {

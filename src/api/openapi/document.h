@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/handler.h"
 #include "api/endpoint.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
@@ -33,6 +34,7 @@ struct Resource {
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
   std::span<const std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
   std::vector<Security> security;
+  const changes::Plan* changes = nullptr;  // null: it does not tell of any
 };
 
 // Where several of them are called at once.

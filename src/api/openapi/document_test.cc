@@ -16,6 +16,8 @@ class Described : public testing::Test {
     http::Pattern pattern;
     std::unique_ptr<EndpointPlan> get;
     std::vector<Security> security;
+    changes::Plan changes;
+    bool tells = false;
   };
 
   One& add(std::string path, std::vector<sql::Parameter> parameters = {}, std::vector<std::uint32_t> oids = {}) {
@@ -38,6 +40,7 @@ class Described : public testing::Test {
       resource.pattern = &one->pattern;
       resource.get = one->get.get();
       resource.security = one->security;
+      resource.changes = one->tells ? &one->changes : nullptr;
       resources.push_back(std::move(resource));
     }
     return make_document(options_, resources);
@@ -103,6 +106,19 @@ TEST_F(Described, Security) {
   EXPECT_TRUE(text.contains(R"("operationId":"getB","tags":["b"],"security":[{},{"my_auth":[]}])")) << text;
   EXPECT_TRUE(text.contains(R"("operationId":"getC","tags":["c"],"responses")")) << text;
   EXPECT_TRUE(text.contains(R"("securitySchemes":{"my_auth":{"type":"http","scheme":"bearer","bearerFormat":"JWT"}})"));
+}
+
+TEST_F(Described, ChangesHaveAPathOfTheirOwn) {
+  add("/films/{id:int}").tells = true;
+  One& alone = add("/news");
+  alone.tells = true;
+  alone.get.reset();
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"("/films/{id}/changes":{"parameters":[{"name":"id")")) << text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getFilmsByIdChanges","tags":["films"])")) << text;
+  EXPECT_TRUE(text.contains(R"("content":{"text/event-stream":{"schema":{"type":"string"}}})")) << text;
+  EXPECT_TRUE(text.contains(R"("/news/changes":{"get":)")) << text;
+  EXPECT_FALSE(text.contains(R"("/news":)")) << "it answers nothing";
 }
 
 int status_of(const std::shared_ptr<const Published>& published, std::vector<http::Field> fields) {

@@ -50,8 +50,8 @@ class Validator {
   explicit Validator(const Schema& schema);
   ~Validator();
 
-  // Whether `json`, a valid value, fits. Appends what is wrong with it to `faults`, until there are `most`; pointers are from the
-  // value on.
+  // Whether `json`, a valid value, fits. Appends what is wrong with it to `faults`, until there are `most`; pointers
+  // are from the value on.
   bool validate(std::string_view json, Scalars scalars, std::size_t most, std::vector<Fault>& faults);
 
  private:

@@ -40,11 +40,13 @@ class Checker {
     for (const auto& database : options_.databases) check_database(database.value);
     for (const auto& policy : options_.policies) check_policy(policy);
     check_errors(options_.errors);
+    for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.batch) check_batch(*options_.batch);
+    if (auto& log = options_.request_log) choose_database(log->database, log->position, "[request_log]");
     if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
       complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
     }
@@ -65,7 +67,11 @@ class Checker {
     // Port 0 is a new one each time.
     std::string text = address->text();
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
-    if (fresh && !addresses_.emplace(text, listen.position).second) {
+    if (!fresh || addresses_.emplace(text, listen.position).second) return;
+    if (listen.position.line == 0) {
+      complain(addresses_[text], fmt::format("{} is where [admin] listens by default", text),
+               "give [admin] another \"listen\"");
+    } else {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
     }
   }
@@ -309,13 +315,15 @@ class Checker {
     if (endpoint.cache_control && endpoint.get.value.empty()) {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
-    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && errors_.empty()) {
+    if (endpoint.changes) check_changes(endpoint, pattern);
+    if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && !endpoint.changes && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
     check_version(endpoint);
     check_errors(endpoint.errors);
     check_limits_of_bodies(endpoint);
+    choose_stores(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
@@ -388,6 +396,108 @@ class Checker {
     }
   }
 
+  void check_changes(const api::EndpointOptions& endpoint, const http::Pattern& pattern) {
+    const api::changes::Options& changes = *endpoint.changes;
+    const bool notify = !changes.notify.value.empty();
+    if (notify == !changes.tables.empty()) {
+      if (!notify && !errors_.empty()) return;  // it may say so, and wrongly
+      complain(changes.position,
+               notify ? "\"changes\" has either \"notify\" or \"tables\"" : "\"changes\" does not say what it tells of",
+               "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
+      return;
+    }
+    const auto database = std::ranges::find(options_.databases, endpoint.database.value,
+                                            [](const auto& one) -> const std::string& { return one.name.value; });
+    if (database == options_.databases.end()) return;  // complained about already
+    if (notify && database->value.is_sqlite()) {
+      complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
+               "write tables = [\"NAME\"]");
+    } else if (notify && !database->value.prepared.value) {
+      complain(changes.notify.position,
+               "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
+    } else if (!notify && !database->value.is_sqlite()) {
+      complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
+               "write notify = \"CHANNEL\"");
+    } else if (!notify && std::ranges::none_of(options_.endpoints, [&](const api::EndpointOptions& other) {
+                 const bool same = other.database.value == endpoint.database.value ||
+                                   (other.database.value.empty() && options_.databases.size() == 1);
+                 return same && !other.writing_methods().empty();
+               })) {
+      complain(changes.tables[0].position, "no endpoint writes to this database, so there is nothing to tell",
+               "commits of other programs are not seen");
+    }
+    if (!pattern.segments.empty() && pattern.segments.back().kind == http::Pattern::Kind::rest) {
+      complain(changes.position, "a path that takes all that follows has no room for \"/changes\"");
+      return;
+    }
+    http::Pattern own = pattern;
+    own.segments.push_back({http::Pattern::Kind::literal, "changes"});
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(own), changes.position); !is_new) {
+      complain(changes.position, "another endpoint has the path with \"/changes\" behind it", again(other->second));
+    }
+  }
+
+  void check_store(Named<files::StoreOptions>& store) {
+    files::StoreOptions& options = store.value;
+    if (!options.database.value.empty() && options.used.value.empty()) {
+      complain(options.database.position, "\"database\" is for \"used\", which is not there");
+    } else if (!options.used.value.empty()) {
+      choose_database(options.database, options.used.position, "the statement of \"used\"");
+    }
+  }
+
+  // Where the files of an endpoint are, and where those go that it takes.
+  void choose_stores(api::EndpointOptions& endpoint) {
+    if (endpoint.returns == api::Returns::file) {
+      choose_store(endpoint.store, endpoint.position);
+      if (endpoint.get.value.empty()) {
+        complain(endpoint.position, "\"returns = \\\"file\\\"\" is for \"get\", which is not there");
+      }
+    } else if (!endpoint.store.value.empty()) {
+      complain(endpoint.store.position, "\"store\" is for \"returns = \\\"file\\\"\"");
+    }
+    for (auto& parameter : endpoint.params) choose_store_of(parameter.value);
+    for (auto* method : {&endpoint.post, &endpoint.put, &endpoint.patch, &endpoint.delete_}) {
+      if (!*method) continue;
+      for (auto& column : (*method)->columns) choose_store_of(column.value);
+    }
+  }
+
+  // Nothing: there is none, or it was complained about when it was read.
+  static std::optional<api::SourceName> source_of(const api::ParamOptions& options) {
+    if (!options.from) return {};
+    auto source = api::parse_source(options.from->value);
+    return source ? std::optional(std::move(*source)) : std::nullopt;
+  }
+
+  void choose_store_of(api::ParamOptions& options) {
+    const auto source = source_of(options);
+    const bool is_hash = source && source->from == api::From::upload && source->field == api::UploadField::hash;
+    // "upload.type" may be of a body that is the file itself, which is sorted out when all sources are known.
+    const bool may_be_property = is_hash && (source->key == "type" || source->key == "size");
+    if (may_be_property && options.store.value.empty() && options_.stores.size() > 1) return;
+    if (is_hash) {
+      choose_store(options.store, options.from->position);
+    } else if (!options.store.value.empty()) {
+      complain(options.store.position, "\"store\" is for a file: from = \"upload.NAME\"");
+    }
+  }
+
+  void choose_store(Located<std::string>& store, Position position) {
+    std::vector<std::string_view> names;
+    for (const auto& one : options_.stores) names.push_back(one.name.value);
+    const std::string& wanted = store.value;
+    if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
+      complain(store.position, fmt::format("there is no [store.{}]", wanted), did_you_mean(wanted, names));
+    } else if (wanted.empty() && names.empty()) {
+      complain(position, "a file needs a store", "add [store.NAME]");
+    } else if (wanted.empty() && names.size() > 1) {
+      complain(position, "this must say which store the file is in", fmt::format("add store = \"{}\"", names[0]));
+    } else if (wanted.empty()) {
+      store.value = names[0];
+    }
+  }
+
   void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
                     const http::Pattern& pattern) {
     const bool has_table = !writing.table.value.empty();
@@ -428,6 +538,10 @@ class Checker {
     for (const auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
+      const auto source = source_of(column.value);
+      if (source && source->from == api::From::upload && (is_set || method == http::Method::delete_)) {
+        complain(column.value.from->position, is_set ? "a set takes no files" : "DELETE takes no files");
+      }
     }
   }
 
@@ -485,6 +599,9 @@ class Checker {
     const auto source = api::parse_source(from.value);
     if (!source) return;  // complained about when it was read
     const auto names = pattern.names();
+    if (source->from == api::From::upload && options.default_value) {
+      complain(options.default_value->position, "a file has no default");
+    }
     if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
       complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }

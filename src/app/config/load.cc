@@ -97,6 +97,29 @@ void check_ways_around(const std::vector<files::FilesOptions>& all, std::vector<
   }
 }
 
+// What clients send must not be served as if it were ours: without its policies, and as what it says that it is.
+void check_stores(const Options& options, std::vector<Diagnostic>& errors) {
+  const auto place = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::weakly_canonical(path, error).string();
+  };
+  for (std::size_t i = 0; i < options.stores.size(); ++i) {
+    const auto& path = options.stores[i].value.path;
+    const std::string own = place(path.value);
+    for (std::size_t k = 0; k < i; ++k) {
+      const std::string other = place(options.stores[k].value.path.value);
+      if (!is_within(own, other) && !is_within(other, own)) continue;
+      errors.push_back(
+          {path.position, fmt::format("[store.{}] lies in the same folder", options.stores[k].name.value)});
+    }
+    for (const auto& files : options.files) {
+      if (!is_within(own, place(files.root.value))) continue;
+      errors.push_back({path.position, fmt::format("the files in line {} serve this folder", files.root.position.line),
+                        "move it out of theirs"});
+    }
+  }
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
@@ -130,6 +153,16 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
       }
     }
   }
+  for (auto& store : options.stores) {
+    if (store.value.path.value.empty()) continue;
+    store.value.path.value = from_folder(folder, store.value.path.value);
+    std::error_code error;
+    if (std::filesystem::exists(store.value.path.value, error) &&
+        !std::filesystem::is_directory(store.value.path.value, error)) {
+      errors.push_back(
+          {store.value.path.position, "this is no folder", fmt::format("it would be {}", store.value.path.value)});
+    }
+  }
   for (auto& files : options.files) {
     if (files.root.value.empty()) continue;
     files.root.value = from_folder(folder, files.root.value);
@@ -147,6 +180,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
                       fmt::format("it would be {}", files.root.value)});
   }
   check_ways_around(options.files, errors);
+  check_stores(options, errors);
 }
 
 Config read(Source source, const Environment& environment, std::vector<Diagnostic>& errors) {

@@ -44,7 +44,7 @@ std::string messages_of(const std::string& text) {
 }
 
 TEST(Load, ASchemaIsATableATextOrAFile) {
-  const Options options = options_of(R"(
+  const Options options = options_of(R"toml(
 [database.main]
 url = "sqlite:a.db"
 [[endpoint]]
@@ -58,7 +58,8 @@ schema = ' {"type":"object"}'
 [endpoint.patch]
 sql = "UPDATE a SET a = :a"
 schema = "a.json"
-)");
+)toml");
+  ASSERT_EQ(options.endpoints.size(), 1U);
   const auto& endpoint = options.endpoints[0];
   EXPECT_EQ(endpoint.post->schema->value.json,
             R"({"type":"object","properties":{"a":{"minimum":1000,"maximum":1.5,"enum":["\"",true]}}})");
@@ -109,11 +110,31 @@ cache_control = "no-store"
 params.id = "int"
 params.b = { type = "real", default = 1.5 }
 params.a = { required = true }
+changes = { notify = "films", keep = 16, keep_bytes = "1MiB", clients = 7, heartbeat = "1s", retry = "3s" }
 [[files]]
 path = "/static//"
 root = "public"
 index = []
 cache_control = "max-age=60"
+[store.avatars]
+path = "avatars"
+limit = "5MiB"
+types = ["image/png", "text/*"]
+uploads = 7
+cache_files = 8
+cache_memory = "9KiB"
+used = "SELECT avatar FROM users"
+database = "other"
+grace = "2h"
+[[endpoint]]
+path = "/users/{id}/avatar"
+database = "other"
+returns = "file"
+get = "SELECT avatar FROM users"
+[endpoint.put]
+sql = "UPDATE users SET avatar = :avatar"
+[endpoint.params]
+avatar = { from = "upload.picture", required = true }
 )");
   EXPECT_EQ(options.server.listen.size(), 2u);
   EXPECT_EQ(options.server.listen[1].value, "unix:/run/a.sock");
@@ -151,7 +172,22 @@ cache_control = "max-age=60"
   EXPECT_FALSE(database.is_sqlite());
   EXPECT_TRUE(options.databases[1].value.is_sqlite());
 
-  ASSERT_EQ(options.endpoints.size(), 1u);
+  ASSERT_EQ(options.endpoints.size(), 2u);
+  EXPECT_EQ(options.endpoints[1].returns, api::Returns::file);
+  EXPECT_EQ(options.endpoints[1].store.value, "avatars") << "the only one";
+  EXPECT_EQ(options.endpoints[1].params[0].value.store.value, "avatars");
+  ASSERT_EQ(options.stores.size(), 1u);
+  const files::StoreOptions& store = options.stores[0].value;
+  EXPECT_EQ(store.path.value, "avatars");
+  EXPECT_EQ(store.limit.value, 5_MiB);
+  ASSERT_EQ(store.types.size(), 2u);
+  EXPECT_EQ(store.types[1].value, "text/*");
+  EXPECT_EQ(store.uploads, 7u);
+  EXPECT_EQ(store.cache_files, 8u);
+  EXPECT_EQ(store.cache_memory, 9_KiB);
+  EXPECT_EQ(store.used.value, "SELECT avatar FROM users");
+  EXPECT_EQ(store.database.value, "other");
+  EXPECT_EQ(store.grace, 2h);
   const api::EndpointOptions& endpoint = options.endpoints[0];
   EXPECT_EQ(endpoint.position, (Position{32, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
@@ -169,6 +205,15 @@ cache_control = "max-age=60"
   EXPECT_EQ(endpoint.params[2].name.value, "a");
   EXPECT_FALSE(endpoint.params[2].value.type);
   EXPECT_TRUE(endpoint.params[2].value.required.value);
+
+  ASSERT_TRUE(endpoint.changes);
+  EXPECT_EQ(endpoint.changes->notify.value, "films");
+  EXPECT_TRUE(endpoint.changes->tables.empty());
+  EXPECT_EQ(endpoint.changes->keep, 16u);
+  EXPECT_EQ(endpoint.changes->keep_bytes, 1_MiB);
+  EXPECT_EQ(endpoint.changes->clients, 7u);
+  EXPECT_EQ(endpoint.changes->heartbeat, 1s);
+  EXPECT_EQ(endpoint.changes->retry, 3s);
 
   ASSERT_EQ(options.files.size(), 1u);
   EXPECT_EQ(options.files[0].path.value, "/static");
@@ -503,7 +548,8 @@ TEST(Errors, WebSockets) {
             "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
   EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
             "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
-  for (const char* origin : {"example.com", "https://", "https://a/", "https://a?b", "", "://a"}) {
+  for (const char* origin :
+       {"example.com", "https://", "https://a/", "https://a?b", "", "://a", "https://a:443", "http://a:80"}) {
     EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
   }
   for (const char* protocol : {"", "a b", "a,b", "\u00e4"}) {
@@ -540,7 +586,7 @@ TEST(Errors, Listen) {
   EXPECT_EQ(messages_of("[server]\nlisten = [\"*:1\", \"*:1\"]\n" + serves),
             "2:18 [::]:1 is already listened on | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:8081\"]\n" + serves),
-            "0:0 127.0.0.1:8081 is already listened on | it is in line 2 already\n");
+            "2:11 127.0.0.1:8081 is where [admin] listens by default | give [admin] another \"listen\"\n");
   EXPECT_EQ(messages_of("[admin]\nlisten = \"127.0.0.1:8080\"\n" + serves),
             "2:10 127.0.0.1:8080 is already listened on | it is the default of another key\n");
   EXPECT_EQ(messages_of("[server]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n" + serves), "");
@@ -684,6 +730,43 @@ TEST(Errors, ClaimsWithoutATokenInFront) {
   EXPECT_EQ(endpoint("params.me = { from = \"claim.sub\" }\n"), "4:22 " + none);
   EXPECT_EQ(endpoint("use = [\"auth\"]\nparams.me = { from = \"claim.sub\" }\n"), "");
   EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.me = { from = \"claim.sub\" }\n"), "6:23 " + none);
+}
+
+TEST(Errors, Changes) {
+  const auto endpoint = [](const std::string& changes, const std::string& url, const std::string& more = "",
+                           const std::string& path = "/a") {
+    return messages_of("[[endpoint]]\npath = \"" + path + "\"\nchanges = { " + changes + " }\n[database.m]\nurl = \"" +
+                       url + "\"\n" + more);
+  };
+  const std::string postgres = "postgres://a/b";
+  const std::string sqlite = "sqlite:a";
+  const std::string writes = "[[endpoint]]\npath = \"/w\"\npost = \"INSERT INTO t VALUES (1)\"\n";
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres), "");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite, writes), "");
+  const std::string hint = " | add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)\n";
+  EXPECT_EQ(endpoint("keep = 100", postgres), "3:11 \"changes\" does not say what it tells of" + hint);
+  EXPECT_EQ(endpoint("notify = \"c\", tables = [\"t\"]", postgres),
+            "3:11 \"changes\" has either \"notify\" or \"tables\"" + hint);
+  EXPECT_EQ(endpoint("notify = \"c\"", sqlite, writes),
+            "3:22 \"notify\" is for PostgreSQL, and this database is SQLite | write tables = [\"NAME\"]\n");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", postgres),
+            "3:23 \"tables\" is for SQLite, and this database is PostgreSQL | write notify = \"CHANNEL\"\n");
+  EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite),
+            "3:23 no endpoint writes to this database, so there is nothing to tell | commits of other programs are not "
+            "seen\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, "prepared = false\n"),
+            "3:22 LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give\n");
+  EXPECT_EQ(endpoint("notify = \"" + std::string(64, 'c') + "\"", postgres),
+            "3:22 endpoint.changes.notify must not be longer than 63 bytes\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, "", "/a/{rest...}"),
+            "3:11 a path that takes all that follows has no room for \"/changes\"\n");
+  const std::string at = "[[endpoint]]\nget = \"SELECT 1\"\npath = ";
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/changes\"\n"),
+            "8:8 another endpoint has the same path | it is in line 3 already\n");
+  EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/{b}\"\n"), "") << "the literal goes first";
+  EXPECT_EQ(messages_of(at + "\"/a/changes\"\n[[endpoint]]\npath = \"/a\"\nchanges = { notify = \"c\" }\n"
+                             "[database.m]\nurl = \"postgres://a/b\"\n"),
+            "6:11 another endpoint has the path with \"/changes\" behind it | it is in line 3 already\n");
 }
 
 TEST(Errors, OpenApi) {

@@ -33,11 +33,11 @@ TEST(Reference, ItsExampleIsRight) {
 
 TEST(Reference, TablesOptionsBoundsAndDefaults) {
   std::string page = reference();
-  for (const char* part :
-       {"## `[server]`\n", "## `[database.NAME]`\n", "## `[[endpoint]]`\n", "## `[endpoint.params.NAME]`\n",
-        "| `cores` | integer, 0 to 1024 | `0` |", "| `url` | string | required |",
-        "| `header_limit` | size, 1KiB to 63KiB | `\"16KiB\"` |",
-        "| `returns` | `\"rows\"`, `\"object\"` | `\"rows\"` |", "| `timeout` | duration, 1ms to 1d |  |"}) {
+  for (const char* part : {"## `[server]`\n", "## `[database.NAME]`\n", "## `[[endpoint]]`\n",
+                           "## `[endpoint.params.NAME]`\n", "| `cores` | integer, 0 to 1024 | `0` |",
+                           "| `url` | string | required |", "| `header_limit` | size, 1KiB to 63KiB | `\"16KiB\"` |",
+                           "| `returns` | `\"rows\"`, `\"object\"`, `\"file\"` | `\"rows\"` |",
+                           "| `timeout` | duration, 1ms to 1d |  |"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(page.find("resident"), std::string::npos);  // planned is not documented

@@ -131,8 +131,22 @@ class Checker {
     }
     check_text(*options.request);
     check_fields(options.headers);
-    if (options.json.has_value() + options.body.has_value() + options.body_file.has_value() > 1) {
-      complain(options.position, "a request has one body: \"json\", \"body\" or \"body_file\"");
+    if (options.json.has_value() + options.body.has_value() + options.body_file.has_value() + !options.form.empty() >
+        1) {
+      complain(options.position, "a request has one body: \"json\", \"body\", \"body_file\" or \"form\"");
+    }
+    for (const auto& [name, part] : options.form) {
+      if (part.value.has_value() == part.file.has_value()) {
+        complain(name.position, "a part of a form has a \"value\" or a \"file\"");
+      } else if (part.filename && part.value) {
+        complain(name.position, "\"filename\" is for a \"file\"");
+      }
+      const std::string_view texts[] = {name.value, part.type, part.filename ? *part.filename : std::string_view{}};
+      const auto is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"'; };
+      if (std::ranges::any_of(texts, [&](std::string_view text) { return std::ranges::any_of(text, is_bad); })) {
+        complain(name.position, "this cannot be written into the header of a part");
+      }
+      if (part.value) check_text(*part.value, name.position);
     }
     if (options.json) {
       check_value(*options.json);
@@ -151,6 +165,9 @@ class Checker {
     only_requests(options.body.has_value(), options.body ? options.body->position : Position{}, "body");
     only_requests(options.body_file.has_value(), options.body_file ? options.body_file->position : Position{},
                   "body_file");
+    only_requests(!options.form.empty(), options.form.empty() ? Position{} : options.form[0].name.position, "form");
+    only_requests(options.expect_file.has_value(), options.expect_file ? options.expect_file->position : Position{},
+                  "expect_file");
     only_requests(options.status.has_value(), options.status ? options.status->position : Position{}, "status");
     only_requests(options.text.has_value(), options.text ? options.text->position : Position{}, "text");
     only_requests(!options.headers.empty(), options.position, "headers");
@@ -181,6 +198,9 @@ class Checker {
     if (options.text) {
       check_text(*options.text);
       step.text = text_expectation(*options.text, errors_);
+    }
+    if (options.expect_file && (options.text || options.expect || options.exact || options.table)) {
+      complain(options.expect_file->position, "a body that is compared with a file is compared with nothing else");
     }
     if (options.expect.has_value() + options.exact.has_value() + options.table.has_value() > 1) {
       complain(options.position, "a step has one of \"expect\", \"exact\" and \"table\"");
@@ -251,7 +271,12 @@ void check_files(const Suite& suite, std::vector<Diagnostic>& errors) {
     }
   }
   for (const Step& step : suite.steps) {
-    if (step.options.body_file) check(step.options.body_file->value, step.options.body_file->position);
+    for (const auto* file : {&step.options.body_file, &step.options.expect_file}) {
+      if (*file) check((*file)->value, (*file)->position);
+    }
+    for (const auto& [name, part] : step.options.form) {
+      if (part.file) check(part.file->value, part.file->position);
+    }
   }
 }
 

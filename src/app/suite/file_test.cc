@@ -103,7 +103,20 @@ TEST(SuiteFile, WhatIsWrongHasItsPlace) {
   EXPECT_EQ(step("sql = \"SELECT 1\"\nstatus = 200"), "4:10 \"status\" is for a request\n");
   EXPECT_EQ(step("request = \"GET /\"\nsqlstate = \"23505\""), "4:12 \"sqlstate\" is for \"sql\"\n");
   EXPECT_EQ(step("request = \"GET /\"\njson = {}\nbody = \"\""),
-            "2:1 a request has one body: \"json\", \"body\" or \"body_file\"\n");
+            "2:1 a request has one body: \"json\", \"body\", \"body_file\" or \"form\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\nform.a = { value = \"x\", file = \"y\" }"),
+            "4:6 a part of a form has a \"value\" or a \"file\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\nform.a = { type = \"x/y\" }"),
+            "4:6 a part of a form has a \"value\" or a \"file\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\nform.a = { value = \"x\", filename = \"y\" }"),
+            "4:6 \"filename\" is for a \"file\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\nform.a = { file = \"x\", filename = \"y\\\"\" }"),
+            "4:6 this cannot be written into the header of a part\n");
+  EXPECT_EQ(step("request = \"GET /\"\nform.a = \"${none}\"").substr(0, 32), "4:6 nothing above sets \"none\"\n");
+  EXPECT_EQ(step("request = \"GET /\"\nexpect_file = \"a\"\ntext = \"b\""),
+            "4:15 a body that is compared with a file is compared with nothing else\n");
+  EXPECT_EQ(step("sql = \"SELECT 1\"\nexpect_file = \"a\""), "4:15 \"expect_file\" is for a request\n");
+  EXPECT_EQ(step("sql = \"SELECT 1\"\nform.a = \"x\""), "4:6 \"form\" is for a request\n");
   EXPECT_EQ(complaints("config = \"c\"\nruns_on = [\"sqlite\"]\n[[step]]\nsql = \"SELECT 1\"\nonly = \"postgres\""),
             "5:8 \"runs_on\" does not have this database: the step would never run\n");
 }

@@ -36,6 +36,25 @@ struct DatabaseOptions {
 using Texts = std::vector<Named<Located<std::string>>>;
 using Values = std::vector<Named<config::Value>>;
 
+// One part of a multipart/form-data body.
+struct PartOptions {
+  std::optional<std::string> value;
+  std::optional<Located<std::string>> file;
+  std::string type;
+  std::optional<std::string> filename;
+  Position position;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("value", &PartOptions::value, "A field's value.");
+    v.field("file", &PartOptions::file, "In its place: a file that is sent.");
+    v.field("type", &PartOptions::type, "The part's Content-Type. Of a file it comes from its name otherwise.");
+    v.field("filename", &PartOptions::filename, "What the file is called; without it: as it is.");
+    v.position(&PartOptions::position);
+    v.shorthand("value");
+  }
+};
+
 // [[step]]: a request or a statement, and what is expected of it.
 struct StepOptions {
   Located<std::string> name;
@@ -47,6 +66,7 @@ struct StepOptions {
   std::optional<config::Value> json;
   std::optional<Located<std::string>> body;
   std::optional<Located<std::string>> body_file;
+  std::vector<Named<PartOptions>> form;
 
   std::optional<Located<std::string>> sql;
   Located<std::string> database;
@@ -58,6 +78,7 @@ struct StepOptions {
   std::optional<config::Value> exact;
   std::optional<Located<std::string>> table;
   std::optional<Located<std::string>> text;
+  std::optional<Located<std::string>> expect_file;
   Located<bool> unordered = false;
   Texts set;
   Position position;
@@ -75,6 +96,9 @@ struct StepOptions {
     v.field("body", &StepOptions::body, "The body as it is. Say in `headers` what its Content-Type is.");
     v.field("body_file", &StepOptions::body_file,
             "A file that is the body. Its Content-Type comes from its name, unless `headers` say it.");
+    v.field(
+        "form", &StepOptions::form,
+        "The body as multipart/form-data, by names of parts: `title = \"Ada\"`, `picture = { file = \"ada.png\" }`.");
     v.field("sql", &StepOptions::sql,
             "A statement that is run, in place of a request. `:name` is bound to the variable of that name.");
     v.field("database", &StepOptions::database,
@@ -92,6 +116,7 @@ struct StepOptions {
         "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values for "
         "each row. Other columns do not count.");
     v.field("text", &StepOptions::text, "What the body must be as text.");
+    v.field("expect_file", &StepOptions::expect_file, "A file that the body must be, byte for byte.");
     v.field("unordered", &StepOptions::unordered, "The rows of `expect`, `exact` or `table` may come in any order.");
     v.field("set", &StepOptions::set,
             "Variables for the steps below: `body.id`, `body.0.name`, `header.Location`, `status`, `rows.0.n`.");

@@ -194,6 +194,7 @@ class Run {
         }
       }
     }
+    for (auto& [name, store] : config.options.stores) store.path.value = folder_.path() + "/store-" + name.value;
     if (auto started = server_.start(std::move(config), deadline, signals_); !started) {
       return fail_to_begin(suite_.options.config.value + " is served", started.error().text, started.error().exit_code);
     }

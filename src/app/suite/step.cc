@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -93,6 +94,50 @@ std::expected<Json, std::string> read_body(const Answer& answer) {
   return std::unexpected(type.empty() ? "it has no Content-Type" : fmt::format("it is {}", type));
 }
 
+// A file of the suite's folder; nothing, and a problem, where it cannot be read.
+std::optional<std::string> StepRun::read_file(const std::string& path) {
+  std::ifstream file(suite_.file(path), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file) return text.str();
+  if (std::error_code error; std::filesystem::file_size(suite_.file(path), error) == 0 && !error) return "";
+  problem(fmt::format("{} cannot be read", path));
+  return std::nullopt;
+}
+
+bool StepRun::prepare_form(RequestText& request, std::string& type) {
+  std::string body;
+  std::string boundary = "sluice-test";
+  std::vector<std::string> contents;
+  for (const auto& [name, part] : step_.options.form) {
+    if (part.value) {
+      auto value = expand(*part.value, variables_);
+      if (!value) return problem(value.error()), false;
+      contents.push_back(std::move(*value));
+    } else {
+      auto bytes = read_file(part.file->value);
+      if (!bytes) return false;
+      contents.push_back(std::move(*bytes));
+    }
+    while (contents.back().contains(boundary)) boundary += '-';
+  }
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const auto& [name, part] = step_.options.form[i];
+    body += fmt::format("--{}\r\nContent-Disposition: form-data; name=\"{}\"", boundary, name.value);
+    std::string media_type = part.type;
+    if (part.file) {
+      const std::string& path = part.file->value;
+      body += fmt::format("; filename=\"{}\"", part.filename.value_or(path.substr(path.rfind('/') + 1)));
+      if (media_type.empty()) media_type = files::media_type_of(path);
+    }
+    if (!media_type.empty()) body += "\r\nContent-Type: " + media_type;
+    body += "\r\n\r\n" + contents[i] + "\r\n";
+  }
+  request.body = body + "--" + boundary + "--\r\n";
+  type = "multipart/form-data; boundary=" + boundary;
+  return true;
+}
+
 bool StepRun::prepare_body(RequestText& request) {
   const StepOptions& options = step_.options;
   std::string type;
@@ -106,12 +151,12 @@ bool StepRun::prepare_body(RequestText& request) {
     if (!body) return problem(body.error()), false;
     request.body = std::move(*body);
   } else if (options.body_file) {
-    std::ifstream file(suite_.file(options.body_file->value), std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) return problem(fmt::format("{} cannot be read", options.body_file->value)), false;
-    request.body = text.str();
+    auto bytes = read_file(options.body_file->value);
+    if (!bytes) return false;
+    request.body = std::move(*bytes);
     type = files::media_type_of(options.body_file->value);
+  } else if (!options.form.empty()) {
+    if (!prepare_form(request, type)) return false;
   } else {
     request.has_body = step_.method == "POST" || step_.method == "PUT" || step_.method == "PATCH";
     return true;
@@ -181,6 +226,14 @@ void StepRun::judge(Answer came) {
       problem(expected->kind == Json::Kind::marker ? fmt::format("the body is not {}", expected->text)
                                                    : "the body is another text");
       if (expected->kind != Json::Kind::marker) diff_ = diff_lines(expected->text, answer.body);
+    }
+  }
+  if (step_.options.expect_file) {
+    const auto expected = read_file(step_.options.expect_file->value);
+    if (expected && *expected != answer.body) {
+      problem(fmt::format("the body is not {}: {} bytes, and not {}, which differ from byte {} on",
+                          step_.options.expect_file->value, answer.body.size(), expected->size(),
+                          std::ranges::mismatch(*expected, answer.body).in1 - expected->begin()));
     }
   }
   const auto body = read_body(answer);

@@ -42,6 +42,8 @@ class StepRun {
   void compare_body(const Json& got, std::string_view called);
   void set_variables(const Json* body);
   [[nodiscard]] bool prepare_body(struct RequestText& request);
+  [[nodiscard]] bool prepare_form(struct RequestText& request, std::string& type);
+  [[nodiscard]] std::optional<std::string> read_file(const std::string& path);
 
   const Suite& suite_;
   const Step& step_;

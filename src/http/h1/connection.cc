@@ -147,6 +147,7 @@ class Connection::RequestBody final : public BodyReader {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
       : connection_(connection),
+        limit_(connection.server_.options_.body_limit),
         left_(framing.length),
         chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue),
@@ -158,11 +159,12 @@ class Connection::RequestBody final : public BodyReader {
     for (;;) {
       if (done()) co_return std::string_view{};
       if (refusal_ != 0) co_return fail(Errc::malformed);
+      if (left_ > limit_) co_return refuse(413);  // it only shrinks: of the first call
       if (chunked_) {
         const ChunkedDecoder::Step step = decoder_.decode(body.view());
         if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
         received_ += step.data.size();
-        if (received_ + decoder_.announced() > connection_.server_.options_.body_limit) co_return refuse(413);
+        if (received_ + decoder_.announced() > limit_) co_return refuse(413);
         if (step.state == ChunkedDecoder::Step::State::data) {
           given_ = step.consumed;
           co_return step.data;
@@ -192,6 +194,11 @@ class Connection::RequestBody final : public BodyReader {
     }
   }
 
+  void allow_more(std::uint64_t bytes) override {
+    const ServerOptions& options = connection_.server_.options_;
+    limit_ = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
+  }
+
   // The status that the body's own fault asks for; 0: none.
   [[nodiscard]] int refusal() const { return refusal_; }
   // All has been read and given.
@@ -210,6 +217,7 @@ class Connection::RequestBody final : public BodyReader {
 
   Connection& connection_;
   ChunkedDecoder decoder_;
+  std::uint64_t limit_;
   std::uint64_t left_;
   std::uint64_t received_ = 0;
   std::size_t given_ = 0;
@@ -566,7 +574,8 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
 
 core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
   const BodyFraming framing = work_->parser.body();
-  if (framing.kind == BodyFraming::Kind::length && framing.length > server_.options_.body_limit) {
+  const std::uint64_t most = std::max(server_.options_.body_limit, server_.options_.most_body);
+  if (framing.kind == BodyFraming::Kind::length && framing.length > most) {
     co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
   }
@@ -707,8 +716,9 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (status == 503) response.fields.add("Retry-After", "1");
   const auto& body = std::get<Buffer>(response.body);
   append_head(response, body.size(), false);
-  work_->output.append(body.view());
-  report(request, status, body.size(), false);
+  const bool head_only = work_->parser.method() == Method::head;  // RFC 9110, 9.3.2
+  if (!head_only) work_->output.append(body.view());
+  report(request, status, head_only ? 0 : body.size(), false);
   if (co_await flush()) co_await linger();
 }
 

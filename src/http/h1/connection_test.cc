@@ -93,7 +93,8 @@ class Leaving : public testing::Test {
 
   void start(TestHandler::Run run) {
     handler_ = std::make_unique<TestHandler>(reactor_, run);
-    server_ = std::make_unique<Server>(reactor_, *handler_, ServerOptions{.half_close_grace = 2s}, &statuses_);
+    options_.half_close_grace = 2s;
+    server_ = std::make_unique<Server>(reactor_, *handler_, options_, &statuses_);
     const auto address = server_->listen(*core::Address::parse("127.0.0.1:0"));
     ASSERT_TRUE(address);
     tasks_.spawn([](net::Stream& client, core::Address to) -> Task<void> {
@@ -145,6 +146,7 @@ class Leaving : public testing::Test {
   static constexpr const char* head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
 
   core::SimulatedReactor reactor_;
+  ServerOptions options_;
   Statuses statuses_;
   std::unique_ptr<TestHandler> handler_;
   std::unique_ptr<Server> server_;
@@ -250,6 +252,35 @@ TEST_F(Leaving, AChunkOverTheLimitIsRefusedBeforeItComes) {
   start(read_then_wait);
   send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n100000\r\n");
   EXPECT_EQ(handler_->seen, "hello!");
+}
+
+TEST_F(Leaving, ALongerBodyIsTakenOfAHandlerThatAllowsIt) {
+  options_.body_limit = 10;
+  options_.most_body = 15;
+  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+    if (request.path == "/more") request.body->allow_more(1000);
+    if (request.path != "/none") co_await read_all(request, seen);
+    seen += ';';
+    co_return Response{};
+  });
+  send("POST /more HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n\r\n123456789012345");
+  EXPECT_EQ(handler_->seen, "123456789012345;");
+  send("POST /more HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n123456789012345\r\n0\r\n\r\n");
+  EXPECT_EQ(handler_->seen, "123456789012345;123456789012345;");
+  send("POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345");
+  EXPECT_EQ(handler_->begun, 3);
+  send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n12345678901");
+  EXPECT_EQ(handler_->seen, "123456789012345;123456789012345;;!;");
+  EXPECT_EQ(statuses_.list, (std::vector<int>{200, 200, 200, 413}));
+}
+
+TEST_F(Leaving, ABodyLongerThanAnyHandlerAllowsMeetsNone) {
+  options_.body_limit = 10;
+  options_.most_body = 15;
+  start(read_then_wait);
+  send("POST /more HTTP/1.1\r\nHost: a\r\nContent-Length: 16\r\n\r\n");
+  EXPECT_EQ(handler_->begun, 0);
+  EXPECT_EQ(statuses_.list, std::vector<int>{413});
 }
 
 class SlowBody : public Leaving {

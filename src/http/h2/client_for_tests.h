@@ -271,7 +271,8 @@ class TestHandler final : public Handler {
     const Target target(request.path);
     if (!request.upgrade.empty()) return connect(request, target);
     if (target.kind == "later" || target.kind == "never") return later(target);
-    if (target.kind == "echo") return echo(request);
+    if (target.kind == "echo-more" && request.body != nullptr) request.body->allow_more(5000);
+    if (target.kind == "echo" || target.kind == "echo-more") return echo(request);
     if (target.kind == "one-piece") return one_piece(request);
     return answer(request, target);
   }

@@ -428,7 +428,9 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return malformed(stream);
   }
-  if (stream.received_bytes > options().body_limit && stream.body_refusal == 0 && !stream.has_no_body()) {
+  // What the handler does not take is refused when it reads.
+  if (stream.received_bytes > std::max(options().body_limit, options().most_body) && stream.body_refusal == 0 &&
+      !stream.has_no_body()) {
     stream.body_refusal = 413;
     if (stream.reader_waits()) add_ready(stream);
   }
@@ -503,7 +505,8 @@ void Session::run_ready() {
 void Session::start(Stream& stream) {
   Request& request = stream.request;
   Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
-  if (!refusal && (stream.head.content_length().value_or(0) > options().body_limit || stream.body_refusal != 0)) {
+  const std::uint64_t most = std::max(options().body_limit, options().most_body);
+  if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
   if (drain_ == Drain::done) {  // it came with what was told: safe to be sent to another server
@@ -852,10 +855,29 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
   }
   out.commit(header_bytes + size);
   stream.sent_bytes += size;
-  stream.progress_at = progress_at_ = engine_.reactor.now();
+  count_progress(stream, size);
   guard_.sent_data_frame();
   full_ = out.size() >= output_bytes;
   return full_ ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+// Who lets a window open by a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts the
+// frame off the windows when it is back.
+void Session::count_progress(Stream& stream, std::size_t size) {
+  const Instant now = engine_.reactor.now();
+  const std::uint32_t slowest = options().slowest_client;
+  const auto advance = [&](Instant& since, bool waited_for_client) {
+    if (!waited_for_client || slowest == 0) {
+      since = now;
+    } else {
+      since = std::min(now, since + Duration(std::chrono::seconds(size)) / slowest);
+    }
+  };
+  advance(stream.progress_at, stream.starved);
+  advance(progress_at_, starved_);
+  const auto sent = static_cast<std::int32_t>(size);
+  starved_ = nghttp2_session_get_remote_window_size(session_) <= sent;
+  stream.starved = starved_ || nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= sent;
 }
 
 void Session::closed(Stream& stream) {

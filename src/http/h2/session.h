@@ -114,6 +114,7 @@ class Session {
   int send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size);
   // What the client sent for this stream breaks the rules of messages: it is reset (RFC 9113, 8.1.1).
   void malformed(Stream& stream);
+  void count_progress(Stream& stream, std::size_t size);
   void closed(Stream& stream);
   bool submit_trailers(Stream& stream);
   void append_frame(Buffer& out, std::string_view frame);
@@ -154,7 +155,8 @@ class Session {
   Instant owes_since_;
   std::uint64_t owed_block_ = 0;
   bool owing_ = true;
-  Instant progress_at_{};  // when the client last took something of any stream
+  Instant progress_at_{};  // when the client last took enough of any stream
+  bool starved_ = false;   // what was sent last has used up the connection's window
   core::TaskGroup upgrades_;
 };
 

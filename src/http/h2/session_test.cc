@@ -244,6 +244,26 @@ TEST_F(SessionTest, TooLongABodyIs413) {
   EXPECT_EQ(client.answers[just].status, 200);
 }
 
+TEST_F(SessionTest, AHandlerMayAllowMore) {
+  options.body_limit = 10'000;
+  options.most_body = 14'000;
+  TestClient client;
+  const auto plain = client.post("/echo", pattern(1, 10'001));
+  const auto told = client.post("/echo", pattern(1, 10'001), {{"content-length", "10001"}});
+  const auto more = client.post("/echo-more", pattern(1, 14'000));
+  const auto told_more = client.post("/echo-more", pattern(1, 14'000), {{"content-length", "14000"}});
+  const auto too_much = client.post("/echo-more", pattern(1, 14'001));
+  const auto unread = client.post("/fixed/10", pattern(1, 12'000), {{"content-length", "12000"}});
+  talk(client, 100ms);
+  EXPECT_EQ(client.answers[plain].status, 413);
+  EXPECT_EQ(client.answers[told].status, 413);
+  EXPECT_EQ(client.answers[more].status, 200);
+  EXPECT_EQ(client.answers[more].body, pattern(1, 14'000));
+  EXPECT_EQ(client.answers[told_more].body, pattern(1, 14'000));
+  EXPECT_EQ(client.answers[too_much].status, 413);
+  EXPECT_NE(client.answers[unread].status, 413) << "nobody has read it";
+}
+
 TEST_F(SessionTest, ABodyThatDoesNotComeIs408) {
   options.body_timeout = 100ms;
   TestClient client;
@@ -435,6 +455,32 @@ TEST_F(SessionTest, AStreamWhoseWindowStaysShutIsReset) {
   EXPECT_EQ(client.answers[stalled].error, cancel);
   EXPECT_FALSE(client.answers[waiting].closed);
   EXPECT_EQ(handler.sources, 1);
+}
+
+// An octet now and then keeps no answer alive; as many as slowest_client asks for do.
+TEST_F(SessionTest, AWindowThatOpensByAByteAtATimeDoesNotCount) {
+  options.write_timeout = 2s;
+  options.slowest_client = 240;
+  for (const bool of_connection : {false, true}) {
+    make();
+    TestClient client({.opens_windows = false, .window = of_connection ? 1u << 20 : 1000u});
+    const auto dripping = client.get("/stream/300000/1");
+    const auto fed = client.get("/own/300000/2");
+    talk(client);
+    const Instant begin = reactor.now();
+    while (!client.answers[dripping].closed && reactor.now() < begin + 10s) {
+      for (const Instant until = reactor.now() + 500ms; reactor.now() < until;) reactor.turn(until);
+      client.open_window(of_connection ? 0 : dripping, 1);
+      if (!of_connection) client.open_window(fed, 400);
+      talk(client);
+      (void)session->expire(reactor.now());
+      talk(client);
+    }
+    EXPECT_GE(reactor.now() - begin, 2s);
+    EXPECT_LT(reactor.now() - begin, 4s);
+    EXPECT_EQ(client.answers[dripping].error, cancel);
+    if (!of_connection) EXPECT_FALSE(client.answers[fed].closed);
+  }
 }
 
 TEST_F(SessionTest, StreamsOfAConnectionWhoseWindowStaysShutAreReset) {

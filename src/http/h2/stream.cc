@@ -1,5 +1,7 @@
 #include "http/h2/stream.h"
 
+#include <algorithm>
+
 #include "http/h2/session.h"
 
 namespace sluice::http::h2 {
@@ -59,6 +61,7 @@ Stream::~Stream() { task.cancel(); }
 void Stream::begin(Session& owner, std::int32_t number) {
   session = &owner;
   id = number;
+  body_limit = owner.options().body_limit;
   patience = Patience(owner.options().body_timeout, owner.options().slowest_client);
 }
 
@@ -101,6 +104,9 @@ core::Task<Result<std::string_view>> Stream::read() {
     given.clear();
   }
   for (;;) {
+    if (body_refusal == 0 && std::max(received_bytes, head.content_length().value_or(0)) > body_limit) {
+      body_refusal = 413;
+    }
     if (body_refusal != 0) co_return fail(body_refusal == 413 ? Errc::limit : Errc::timed_out);
     if (!arrived.empty()) {
       given.swap(arrived);
@@ -111,6 +117,11 @@ core::Task<Result<std::string_view>> Stream::read() {
     if (!co_await BodyWait(*this, session->reactor(), patience.left())) body_refusal = 408;
     patience.spend(session->reactor().now() - begin, arrived.size());
   }
+}
+
+void Stream::allow_more(std::uint64_t bytes) {
+  const ServerOptions& options = session->options();
+  body_limit = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
 }
 
 void Stream::wake_reader() {

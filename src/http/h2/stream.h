@@ -33,6 +33,7 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   // ---- BodyReader: what has been received is given piece by piece. What the handler has read is the client's to send
   // again: only then its window is opened.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
+  void allow_more(std::uint64_t bytes) override;
   // Whoever waits in read() goes on.
   void wake_reader();
   [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
@@ -62,6 +63,7 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   Buffer arrived;  // of the request's body: what nobody has read yet
   Buffer given;    // what the handler is looking at
   std::uint64_t received_bytes = 0;
+  std::uint64_t body_limit = 0;  // once somebody reads
   Patience patience{Duration{}, 0};
   int body_refusal = 0;     // the status that the body's own fault asks for
   bool drops_body = false;  // nobody will read it
@@ -77,7 +79,8 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   bool deferred = false;     // nghttp2 waits for resume_data()
   bool body_unsent = false;  // there is more to send
   std::uint64_t sent_bytes = 0;
-  Instant progress_at{};  // when the client last took something of it
+  Instant progress_at{};  // when the client last took enough of it
+  bool starved = false;   // what was sent last has used up a window
 
   bool tunnelled = false;    // an upgrade has taken it; what was said of the answer's body means nothing then
   Tunnel* tunnel = nullptr;  // null, and tunnelled: our side has ended

@@ -41,6 +41,10 @@ struct WebSocketOptions {
     const auto scheme = text.find("://");
     const bool whole = scheme != text.npos && scheme > 0 && text.size() > scheme + 3 &&
                        text.find_first_of("/ ?#", scheme + 3) == text.npos;
+    if (whole && ((text.starts_with("https://") && text.ends_with(":443")) ||
+                  (text.starts_with("http://") && text.ends_with(":80")))) {
+      return "must leave out the scheme's own port, as browsers do: none would match";
+    }
     if (text == "*" || text == "null" || whole) return {};
     return "must be an origin, such as \"https://example.com\", or \"*\"";
   }

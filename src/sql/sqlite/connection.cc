@@ -157,10 +157,16 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
 
 // The configuration's statements read or write rows. What changes the connection or its transaction would change what
 // other requests see.
-int Connection::authorize(void* self, int action, const char* first, const char* second, const char*, const char*) {
+int Connection::authorize(void* self, int action, const char* first, const char* second, const char* database,
+                          const char*) {
   auto& connection = *static_cast<Connection*>(self);
   if (connection.own_statement_) return SQLITE_OK;
   switch (action) {
+    case SQLITE_INSERT:
+    case SQLITE_UPDATE:
+    case SQLITE_DELETE:
+      if (database != nullptr && std::string_view(database) == "main") connection.note_write(first);
+      return SQLITE_OK;
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT:
       connection.forbidden_ = "a statement may not begin or end a transaction";
@@ -213,6 +219,7 @@ Result<std::unique_ptr<Prepared>> Connection::prepare(std::string_view text, boo
   auto prepared = std::make_unique<Prepared>();
   prepared->text = text;
   forbidden_ = nullptr;
+  compiled_writes_.clear();
   const int code = sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()),
                                       persistent ? SQLITE_PREPARE_PERSISTENT : 0, &prepared->handle, nullptr);
   if (code != SQLITE_OK) {
@@ -225,7 +232,13 @@ Result<std::unique_ptr<Prepared>> Connection::prepare(std::string_view text, boo
   return prepared;
 }
 
+void Connection::note_write(const char* table) {
+  if (sqlite3_strnicmp(table, "sqlite_", 7) == 0) return;
+  if (std::ranges::find(compiled_writes_, table) == compiled_writes_.end()) compiled_writes_.emplace_back(table);
+}
+
 void Connection::read_shape(Prepared& prepared) {
+  prepared.writes = std::exchange(compiled_writes_, {});
   const int columns = sqlite3_column_count(prepared.handle);
   prepared.columns.clear();
   prepared.names.clear();

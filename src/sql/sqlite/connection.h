@@ -37,7 +37,8 @@ struct Prepared {
   std::string text;
   sqlite3_stmt* handle = nullptr;
   std::vector<Declared> columns;
-  std::vector<std::string> names;  // of the columns
+  std::vector<std::string> names;   // of the columns
+  std::vector<std::string> writes;  // tables of the file that it may write, through triggers and foreign keys too
   Plan plan;
   int recompiled = 0;      // how often SQLite has compiled it anew when all these were read
   std::uint32_t uses = 0;  // look-ups on the core, and those of them that turned out too large for it
@@ -83,12 +84,15 @@ class Connection {
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
   [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t id, std::string_view text);
   void read_shape(Prepared& prepared);
-  static int authorize(void* self, int action, const char* first, const char* second, const char*, const char*);
+  static int authorize(void* self, int action, const char* first, const char* second, const char* database,
+                       const char*);
+  void note_write(const char* table);
 
   sqlite3* database_;
   Purpose purpose_;
   bool own_statement_ = false;                    // the authorizer lets everything pass
   const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's text
+  std::vector<std::string> compiled_writes_;      // tables that what SQLite compiled last writes
   std::vector<std::unique_ptr<Prepared>> cache_;  // by Statement::id
 };
 

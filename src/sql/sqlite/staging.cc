@@ -153,8 +153,9 @@ Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement) {
   const std::int64_t before = sqlite3_total_changes64(connection->get());
   int code = sqlite3_step(handle);
   while (code == SQLITE_ROW) code = sqlite3_step(handle);
-  const bool changed = sqlite3_total_changes64(connection->get()) != before;
-  const auto changes = static_cast<std::uint64_t>(changed ? sqlite3_changes64(connection->get()) : 0);
+  const bool has_changed = sqlite3_total_changes64(connection->get()) != before;
+  if (has_changed) changed.insert(changed.end(), (*prepared)->writes.begin(), (*prepared)->writes.end());
+  const auto changes = static_cast<std::uint64_t>(has_changed ? sqlite3_changes64(connection->get()) : 0);
   if (code != SQLITE_DONE) {
     Error error = connection->error(code);
     sqlite3_reset(handle);
@@ -217,8 +218,11 @@ core::Task<Result<SetOutcome>> SqliteStaging::apply(std::span<const Argument> ar
   } else if (timeout != 0ms) {
     reactor_.timers().schedule(deadline, reactor_.now() + timeout);
   }
-  auto done = co_await writer_.run(reactor_, mailbox_,
-                                   [stage = stage_, commit = options.commit] { return stage->write(commit); });
+  auto done = co_await writer_.run(reactor_, mailbox_, [stage = stage_, commit = options.commit, &writer = writer_] {
+    auto written = stage->write(commit);
+    if (written && commit) writer.committed(stage->changed);
+    return written;
+  });
   if (!done) co_return std::unexpected(std::move(done.error()));
   co_return std::move(stage_->outcome);
 }

@@ -49,6 +49,7 @@ class SqliteStaging final : public Staging {
     std::uint64_t rows = 0;
     sqlite::OwnedArguments owned;
     SetOutcome outcome;
+    std::vector<std::string> changed;  // tables that what was written has changed
     std::atomic<bool> abandoned{false};
     std::atomic<bool> expired{false};
   };

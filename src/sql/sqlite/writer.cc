@@ -1,5 +1,6 @@
 #include "sql/sqlite/writer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <coroutine>
 #include <functional>
@@ -348,10 +349,24 @@ void SqliteWriter::serve() {
   }
 }
 
+Result<void> SqliteWriter::commit() {
+  if (auto done = connection_->run("COMMIT"); !done) return done;
+  commits_.fetch_add(1, std::memory_order_relaxed);
+  committed(changed_);
+  return {};
+}
+
+void SqliteWriter::note_changes(const sqlite::Prepared& prepared) {
+  for (const std::string& table : prepared.writes) {
+    if (std::ranges::find(changed_, table) == changed_.end()) changed_.push_back(table);
+  }
+}
+
 // One transaction from its first step to its end. Each step is delivered when it is done, the last after the commit.
 void SqliteWriter::converse(Request& first) {
   const std::shared_ptr<Session> session = first.session;
   Request* step = &first;
+  changed_.clear();
   auto begun = connection_->run("BEGIN IMMEDIATE");
   if (!begun) step->result = std::unexpected(std::move(begun.error()));
   for (bool goes_on = begun && take_step(*step);; goes_on = take_step(*step)) {
@@ -397,11 +412,7 @@ bool SqliteWriter::take_step(Request& request) {
   if (!*request.result || request.does == Request::Does::step) {
     return request.result->has_value() && sqlite3_get_autocommit(connection_->get()) == 0;
   }
-  if (auto committed = connection_->run("COMMIT"); !committed) {
-    request.result = std::unexpected(std::move(committed.error()));
-  } else {
-    commits_.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (auto done = commit(); !done) request.result = std::unexpected(std::move(done.error()));
   return false;
 }
 
@@ -409,6 +420,7 @@ bool SqliteWriter::take_step(Request& request) {
 void SqliteWriter::write(std::span<Request* const> batch) {
   for (;;) {
     if (auto begun = connection_->run("BEGIN IMMEDIATE"); !begun) return fail_all(batch, begun.error());
+    changed_.clear();
     bool rolled_back = false;
     for (Request* request : batch) {
       if (request->result && !*request->result) continue;  // it has failed in a round before
@@ -419,16 +431,13 @@ void SqliteWriter::write(std::span<Request* const> batch) {
     // Some errors (a full disk, an interrupt) undo the whole transaction, and what others had done in it. Nobody has
     // been told yet, so those go again, without the one that failed.
     if (rolled_back) continue;
-    auto committed = connection_->run("COMMIT");
-    if (committed) {
-      commits_.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
+    auto done = commit();
+    if (done) return;
     // Deferred constraints fail at the commit, and don't say whose they were.
     const bool constraint = (sqlite3_errcode(connection_->get()) & 0xFF) == SQLITE_CONSTRAINT;
     if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
     if (constraint && batch.size() > 1) return write_alone(batch);
-    return fail_all(batch, committed.error());
+    return fail_all(batch, done.error());
   }
 }
 
@@ -448,9 +457,11 @@ SqliteWriter::Ended SqliteWriter::perform(Request& request) {
   if (auto begun = connection_->run("SAVEPOINT request"); !begun) {
     request.result = std::unexpected(std::move(begun.error()));
   } else {
+    const std::size_t changed_before = changed_.size();
     current_ = &request;
     request.result = perform_statement(request);
     current_ = nullptr;
+    if (!*request.result) changed_.resize(changed_before);
     if (sqlite3_get_autocommit(connection_->get()) == 0) {
       const char* end = *request.result ? "RELEASE request" : "ROLLBACK TO request; RELEASE request";
       if (auto ended = connection_->run(end); !ended) request.result = std::unexpected(std::move(ended.error()));
@@ -496,6 +507,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
   if (sqlite3_total_changes64(database) != changed_before) {
     written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
+    if (observer_) note_changes(**prepared);
   }
   sqlite3_reset(handle);
   sqlite3_clear_bindings(handle);

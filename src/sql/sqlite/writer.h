@@ -23,6 +23,13 @@
 
 namespace sluice::sql {
 
+// Who is told which tables the writer's commits change. On the writer's thread, which waits meanwhile.
+class CommitObserver {
+ public:
+  virtual ~CommitObserver() = default;
+  virtual void committed(std::span<const std::string> tables) noexcept = 0;
+};
+
 // The one writer of a SQLite file, shared by all cores. SQLite takes one writing transaction at a time and pays for
 // each with a sync of the disk; so what has gathered while the last one was written goes into the next as a whole, each
 // request in a savepoint of its own: one that fails is undone alone. Nobody hears of a success before its commit.
@@ -54,6 +61,13 @@ class SqliteWriter {
   using Work = std::function<Result<void>()>;
   [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
 
+  // Before execute() is called by any core. Commits of other processes, and of nobody's transaction, are not told of.
+  void observe(std::shared_ptr<CommitObserver> observer) { observer_ = std::move(observer); }
+  // By work, on the writer's thread: it has committed changes of these tables.
+  void committed(std::span<const std::string> tables) const {
+    if (observer_ && !tables.empty()) observer_->committed(tables);
+  }
+
   [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t queued() const;
 
@@ -83,10 +97,15 @@ class SqliteWriter {
   Result<Written> perform_statement(Request& request);
   static void fail_all(std::span<Request* const> batch, const Error& error);
 
+  [[nodiscard]] Result<void> commit();
+  void note_changes(const sqlite::Prepared& prepared);
+
   const SqliteOptions options_;
   std::unique_ptr<sqlite::Connection> connection_;
   std::shared_ptr<Queue> queue_;
-  Request* current_ = nullptr;  // the thread's: whose deadline the running statement obeys
+  std::shared_ptr<CommitObserver> observer_;  // null: nobody wants to know
+  std::vector<std::string> changed_;          // the thread's: tables that the open transaction has changed
+  Request* current_ = nullptr;                // the thread's: whose deadline the running statement obeys
   std::atomic<std::uint64_t> commits_{0};
   std::thread thread_;
 };

@@ -1,0 +1,82 @@
+#include "api/changes/feed.h"
+
+#include "base/assert.h"
+
+namespace sluice::api::changes {
+
+Feed::~Feed() { SLUICE_ASSERT(waiters_.next == &waiters_); }
+
+void Feed::add(std::shared_ptr<const Event> event) {
+  SLUICE_ASSERT(event->number == last_ + 1);
+  ++counters.events;
+  last_ = event->number;
+  if (event->gap) {
+    events_.clear();
+    bytes_ = 0;
+  }
+  bytes_ += event->frame.size();
+  events_.push_back(std::move(event));
+  while (!events_.empty() && (events_.size() > limits_.events || bytes_ > limits_.bytes)) {
+    bytes_ -= events_.front()->frame.size();
+    events_.pop_front();
+  }
+}
+
+void Feed::wake_all() {
+  // Those who wait again meanwhile wait for what comes next.
+  Link woken;
+  woken.next = woken.previous = &woken;
+  if (waiters_.next != &waiters_) {
+    woken.next = waiters_.next;
+    woken.previous = waiters_.previous;
+    woken.next->previous = woken.previous->next = &woken;
+    waiters_.next = waiters_.previous = &waiters_;
+  }
+  while (woken.next != &woken) static_cast<Wait&>(*woken.next).wake();
+}
+
+void Feed::drain() {
+  draining_ = true;
+  wake_all();
+}
+
+std::optional<std::uint64_t> Feed::resume(std::string_view id) const {
+  const auto number = number_of(id, boot_);
+  if (!number || (*number > last_ && *number - last_ > limits_.events) || *number + 1 < first()) return std::nullopt;
+  return number;
+}
+
+void Feed::read(std::uint64_t& seen, Buffer& out, std::size_t most) {
+  if (seen >= last_) return;
+  if (seen + 1 < first()) return reset(seen, out, "behind");
+  const std::size_t before = out.size();
+  for (auto i = static_cast<std::size_t>(seen + 1 - first()); i < events_.size(); ++i) {
+    const Event& event = *events_[i];
+    if (out.size() != before && out.size() - before + event.frame.size() > most) return;
+    out.append(event.frame);
+    seen = event.number;
+    ++(event.gap ? counters.resets : counters.sent);
+  }
+}
+
+void Feed::reset(std::uint64_t& seen, Buffer& out, std::string_view reason) {
+  seen = last_;
+  ++counters.resets;
+  out.append(reset_frame(event_id(boot_, last_), reason));
+}
+
+void Feed::Wait::await_suspend(std::coroutine_handle<> caller) noexcept {
+  caller_ = caller;
+  Link& head = feed_.waiters_;
+  previous = head.previous;
+  next = &head;
+  previous->next = head.previous = this;
+  if (until_ != never) feed_.reactor_.timers().schedule(*this, until_);
+}
+
+void Feed::Wait::leave() noexcept {
+  if (next != nullptr) unlink();
+  feed_.reactor_.timers().cancel(*this);
+}
+
+}  // namespace sluice::api::changes

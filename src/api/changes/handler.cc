@@ -1,0 +1,170 @@
+#include "api/changes/handler.h"
+
+#include <charconv>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace sluice::api::changes {
+namespace {
+
+constexpr std::size_t pulled_bytes = 16 * 1024;
+// A token may be taken for a while after its end (leeway): who comes back with it then is not cut again at once.
+constexpr Duration shortest_life = 30s;
+constexpr double longest_life_s = 1e9;
+
+// When what the request was let in by is no longer valid.
+Instant end_of_token(const http::Request& request, const core::Reactor& reactor) {
+  const http::Claim* const expiry = request.claims ? request.claims->find("exp") : nullptr;
+  if (expiry == nullptr || expiry->kind != http::Claim::Kind::number) return never;
+  double at = 0;
+  const auto [end, error] = std::from_chars(expiry->text.data(), expiry->text.data() + expiry->text.size(), at);
+  if (error != std::errc()) return never;
+  const double left_s = at - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
+  if (!(left_s < longest_life_s)) return never;
+  const auto left = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(left_s, 0.0)));
+  return reactor.now() + std::max(left, shortest_life);
+}
+
+}  // namespace
+
+// Nothing is evaluated for no rows, but whether the tables may be read is asked all the same.
+std::string permission_statement(std::string_view get) {
+  if (get.empty()) return "SELECT 1 AS allowed";
+  while (!get.empty() && std::string_view(" \t\r\n;").contains(get.back())) get.remove_suffix(1);
+  // A comment at the end of the statement ends with its line.
+  return "SELECT 1 AS allowed FROM (" + std::string(get) + "\n) AS endpoint LIMIT 0";
+}
+
+class Handler::Stream final : public http::BodySource {
+ public:
+  Stream(std::shared_ptr<const Plan> plan, Feed& feed, const http::Request& request, Duration retry, Instant end)
+      : plan_(std::move(plan)), feed_(feed), end_(end) {
+    ++feed_.counters.clients;
+    const auto retry_ms = std::chrono::duration_cast<std::chrono::milliseconds>(retry).count();
+    greeting_.append("retry: " + std::to_string(retry_ms) + "\n");
+    const std::string_view last = request.field("last-event-id");
+    if (last.empty()) {
+      // Who is cut before the first event comes back to here.
+      seen_ = feed_.last();
+      greeting_.append("id: " + event_id(feed_.boot(), seen_) + "\n\n");
+    } else if (const auto seen = feed_.resume(last)) {
+      seen_ = *seen;
+      greeting_.append("\n");
+    } else {
+      feed_.reset(seen_, greeting_, "unknown");
+    }
+  }
+  ~Stream() override { --feed_.counters.clients; }
+
+  core::Async<Result<Progress>> pull(Buffer& out) override {
+    if (over()) return Result<Progress>(Progress::done);
+    if (take(out)) return Result<Progress>(Progress::more);
+    return wait(out);
+  }
+
+ private:
+  [[nodiscard]] bool over() const { return feed_.draining() || feed_.reactor().now() >= end_; }
+
+  bool take(Buffer& out) {
+    const std::size_t before = out.size();
+    if (!greeting_.empty()) {
+      out.append(greeting_.view());
+      greeting_.release();
+    }
+    feed_.read(seen_, out, pulled_bytes);
+    return out.size() != before;
+  }
+
+  core::Task<Result<Progress>> wait(Buffer& out) {
+    const Instant beat = feed_.reactor().now() + plan_->options.heartbeat;
+    for (;;) {
+      Feed::Wait news(feed_, std::min(beat, end_));
+      co_await news;
+      if (over()) co_return Progress::done;
+      if (take(out)) co_return Progress::more;
+      if (feed_.reactor().now() < beat) continue;  // it was news that this client has had from another core
+      out.append(":\n\n");
+      co_return Progress::more;
+    }
+  }
+
+  const std::shared_ptr<const Plan> plan_;
+  Feed& feed_;
+  const Instant end_;
+  std::uint64_t seen_ = 0;
+  Buffer greeting_;
+};
+
+Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& database, core::Reactor& reactor,
+                 TroubleLog* trouble)
+    : plan_(std::move(plan)),
+      feed_(feed),
+      database_(database),
+      reactor_(reactor),
+      failure_(plan_->path, trouble, plan_->errors.get()),
+      random_(static_cast<std::uint32_t>(reactor.wall_clock_ns())) {}
+
+core::Async<http::Response> Handler::handle(http::Request& request) {
+  if (plan_->guards) {
+    auto verdict = plan_->guards->judge(request, {});
+    if (verdict.refusal) return std::move(*verdict.refusal);
+    if (verdict.wanted) return answer_if_allowed(request);
+  }
+  if (plan_->role) return answer_if_allowed(request);
+  return answer(request);
+}
+
+core::Task<http::Response> Handler::answer_if_allowed(http::Request& request) {
+  std::vector<sql::Setting> settings;
+  if (plan_->role) {
+    auto made = settings_of(*plan_->role, request);
+    if (!made) co_return std::move(made.error());
+    settings = std::move(*made);
+  }
+  if (plan_->guards) {
+    auto refusal = co_await plan_->guards->ask(request, database_, {.settings = settings}, failure_);
+    if (refusal) co_return std::move(*refusal);
+  }
+  if (plan_->permission) {
+    auto refusal = co_await ask_permission(settings);
+    if (refusal) co_return std::move(*refusal);
+  }
+  co_return answer(request);
+}
+
+core::Task<std::optional<http::Response>> Handler::ask_permission(std::span<const sql::Setting> settings) {
+  const std::vector<sql::Argument> nothing(plan_->permission->parameters.size());
+  auto cursor = co_await database_.query(*plan_->permission, nothing, {.settings = settings});
+  if (!cursor) co_return failure_.answer(cursor.error(), Failed::reading_alone);
+  for (bool last = false; !last;) {
+    auto block = co_await (*cursor)->next();
+    if (!block) co_return failure_.answer(block.error(), Failed::reading_alone);
+    last = block->last;
+  }
+  co_return std::nullopt;
+}
+
+http::Response Handler::answer(const http::Request& request) {
+  // A browser that is told an error never comes back; while the server ends it gets a stream that ends at once.
+  if (feed_.counters.clients >= plan_->options.clients) {
+    ++feed_.counters.refused;
+    http::Response response = http::problem(503, "Too many clients listen for changes.");
+    response.fields.add("Retry-After", "5");
+    return response;
+  }
+  http::Response response;
+  response.fields.add_trusted("Content-Type", "text/event-stream");
+  // no-transform: a compressor would hold events back, and each would cost it a window.
+  response.fields.add_trusted("Cache-Control", "no-store, no-transform");
+  response.fields.add_trusted("X-Accel-Buffering", "no");  // nginx in front passes events on as they come
+  response.body = std::make_unique<Stream>(plan_, feed_, request, retry(), end_of_token(request, reactor_));
+  return response;
+}
+
+Duration Handler::retry() {
+  const Duration least = plan_->options.retry;
+  return least + least / 2 * static_cast<int>(random_() % 1024) / 1024;
+}
+
+}  // namespace sluice::api::changes

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "api/endpoint.h"
+#include "http/blob.h"
+
+namespace sluice::api {
+
+// What is wrong with the columns of a GET that answers with a file: the first is the hash, further ones are called
+// `type` and `name`. Empty: nothing.
+[[nodiscard]] std::string check_file_columns(std::span<const sql::Column> columns);
+
+// One core's handler of a GET that answers with a file: the statement says which, the store has it.
+class FileEndpoint final : public http::Handler {
+ public:
+  FileEndpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
+               http::BlobStore& store, TroubleLog* trouble = nullptr)
+      : plan_(std::move(plan)),
+        database_(database),
+        reactor_(reactor),
+        store_(store),
+        failures_(plan_->path, trouble, plan_->errors.get()) {}
+
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+
+ private:
+  [[nodiscard]] core::Task<http::Response> run(http::Request& request);
+
+  std::shared_ptr<const EndpointPlan> plan_;
+  sql::Database& database_;
+  core::Reactor& reactor_;
+  http::BlobStore& store_;
+  Failures failures_;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/message.h"
+
+namespace sluice::app {
+
+// What must not be in a log that others read: credentials, in headers and in query strings. Their names stay.
+class Redaction {
+ public:
+  // `more`: names of headers and of query parameters, beside those that are known.
+  explicit Redaction(std::span<const std::string> more = {});
+
+  // Authorization, Cookie, and names that hold "token", "secret", "password" and the like; without case.
+  [[nodiscard]] bool hides(std::string_view name) const;
+  // Appends a query string with the values of such parameters replaced.
+  void append_query(std::string& out, std::string_view query) const;
+  // Appends the fields as a JSON object, likewise; of a name that comes again, an array.
+  void append_fields(std::string& out, std::span<const http::Field> fields) const;
+
+  static constexpr std::string_view hidden = "***";
+
+ private:
+  std::vector<std::string> more_;  // in lower case
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,217 @@
+#include "app/request_log.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "app/log_text.h"
+#include "core/sleep.h"
+
+namespace sluice::app {
+namespace {
+
+using Item = RequestLogPlan::Item;
+
+constexpr std::size_t rows_at_once = 1000;  // of one statement
+constexpr Duration patience = 10s;          // for it
+constexpr std::array<std::pair<std::string_view, Item>, 15> names{{{"time", Item::time},
+                                                                   {"client", Item::client},
+                                                                   {"method", Item::method},
+                                                                   {"target", Item::target},
+                                                                   {"path", Item::path},
+                                                                   {"query", Item::query},
+                                                                   {"route", Item::route},
+                                                                   {"host", Item::host},
+                                                                   {"user_agent", Item::user_agent},
+                                                                   {"headers", Item::headers},
+                                                                   {"subject", Item::subject},
+                                                                   {"status", Item::status},
+                                                                   {"bytes", Item::bytes},
+                                                                   {"duration_us", Item::duration_us},
+                                                                   {"broken", Item::broken}}};
+
+}  // namespace
+
+std::string_view RequestLogPlan::name_of(Item item) {
+  return std::ranges::find(names, item, &std::pair<std::string_view, Item>::second)->first;
+}
+
+std::vector<Item> RequestLogPlan::items_of(const sql::Table& table) {
+  std::vector<Item> items;
+  for (const auto& [name, item] : names) {
+    const auto* column = table.find(name);
+    if (column != nullptr && !column->generated) items.push_back(item);
+  }
+  return items;
+}
+
+std::string RequestLogPlan::insert_of(const sql::Table& table, std::span<const Item> items, sql::Dialect dialect) {
+  std::string columns;
+  std::string values;
+  for (const Item item : items) {
+    const std::string name = sql::quoted_identifier(name_of(item));
+    columns += (columns.empty() ? "" : ", ") + name;
+    values += values.empty() ? "" : ", ";
+    values += dialect == sql::Dialect::postgres ? name : "json_extract(value, '$." + std::string(name_of(item)) + "')";
+  }
+  const std::string from = dialect == sql::Dialect::postgres
+                               ? "json_populate_recordset(NULL::" + table.name + ", cast(:rows AS json))"
+                               : "json_each(:rows)";
+  return "INSERT INTO " + table.name + " (" + columns + ") SELECT " + values + " FROM " + from;
+}
+
+RequestLog::RequestLog(const RequestLogPlan& plan, std::span<const std::string> routes, sql::Database& database,
+                       core::Reactor& reactor)
+    : plan_(plan),
+      routes_(routes),
+      database_(database),
+      reactor_(reactor),
+      redaction_(plan.options.redact),
+      trouble_("request_log: table " + plan.options.table.value) {}
+
+std::string RequestLog::row_of(const http::Completion& completion) const {
+  std::string row = "{";
+  const http::Request* const request = completion.request;
+  for (const Item item : plan_.items) {
+    const auto name = [&] {
+      row += (row.size() == 1 ? "\"" : ",\"") + std::string(RequestLogPlan::name_of(item)) + "\":";
+    };
+    const auto text = [&](std::string_view value) {
+      name();
+      append_log_string(row, value);
+    };
+    switch (item) {
+      case Item::time:
+        name();
+        row += '"';
+        append_log_time(row, reactor_.wall_clock_ns());
+        row += '"';
+        continue;
+      case Item::client:
+        text(completion.peer);
+        continue;
+      case Item::status:
+        name();
+        row += std::to_string(completion.status);
+        continue;
+      case Item::bytes:
+        name();
+        row += std::to_string(completion.body_bytes);
+        continue;
+      case Item::duration_us:
+        name();
+        row += std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());
+        continue;
+      case Item::broken:
+        name();
+        row += completion.broken ? "true" : "false";
+        continue;
+      default:
+        break;
+    }
+    if (request == nullptr) continue;  // what came was none
+    std::string query;
+    if (!request->query.empty()) redaction_.append_query(query, request->query);
+    switch (item) {
+      case Item::method:
+        text(request->method_text);
+        break;
+      case Item::target: {
+        const auto mark = request->target.find('?');
+        text(mark == request->target.npos ? std::string(request->target)
+                                          : std::string(request->target.substr(0, mark + 1)) + query);
+        break;
+      }
+      case Item::path:
+        text(request->path);
+        break;
+      case Item::query:
+        if (!request->query.empty()) text(query);
+        break;
+      case Item::route:
+        if (request->route != 0 && request->route < routes_.size()) text(routes_[request->route]);
+        break;
+      case Item::host:
+        text(request->authority);
+        break;
+      case Item::user_agent:
+        if (request->has_field("user-agent")) text(request->field("user-agent"));
+        break;
+      case Item::headers: {
+        // As text: the column may be of any type that takes JSON.
+        name();
+        redaction_.append_fields(row, request->fields);
+        break;
+      }
+      case Item::subject:
+        if (request->claims) {
+          if (const auto* subject = request->claims->find("sub"); subject != nullptr) text(subject->text);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  return row += '}';
+}
+
+void RequestLog::add(const http::Completion& completion) {
+  if (rows_.size() >= plan_.options.queue) {
+    ++counters_.dropped;
+  } else {
+    rows_.push_back(row_of(completion));
+  }
+}
+
+core::Task<void> RequestLog::run() {
+  for (;;) {
+    co_await core::Sleep(reactor_, reactor_.now() + plan_.options.every);
+    while (!busy_ && !rows_.empty()) {
+      if (!co_await write(reactor_.now() + patience)) break;
+    }
+  }
+}
+
+core::Task<void> RequestLog::flush(Instant deadline) {
+  while (reactor_.now() < deadline && (busy_ || !rows_.empty())) {
+    if (busy_) {
+      co_await core::Sleep(reactor_, reactor_.now() + 5ms);
+    } else if (!co_await write(deadline)) {
+      co_return;
+    }
+  }
+}
+
+// False: what is left waits for the next time.
+core::Task<bool> RequestLog::write(Instant deadline) {
+  writing_ = std::min(rows_.size(), rows_at_once);
+  std::string json = "[";
+  for (std::size_t i = 0; i < writing_; ++i) {
+    if (i != 0) json += ',';
+    json += rows_[i];
+  }
+  json += ']';
+  busy_ = true;
+  const sql::Argument argument{.text = json};
+  const auto transaction = database_.begin({.deadline = deadline, .settings = {}});
+  const auto written = co_await transaction->finish(plan_.insert, {&argument, 1}, SIZE_MAX);
+  busy_ = false;
+  const std::size_t count = std::exchange(writing_, 0);
+  bool gone = true;
+  if (written) {
+    trouble_.got_through();
+    counters_.written += count;
+  } else {
+    const sql::Error& error = written.error();
+    trouble_.met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
+    // Rows that the database refuses would be refused again. Of a connection that broke it is not known whether they
+    // are written: twice is better than not at all.
+    gone = error.failure == sql::Failure::statement || error.failure == sql::Failure::bad_argument ||
+           error.failure == sql::Failure::not_allowed;
+    if (gone) counters_.dropped += count;
+  }
+  if (gone) rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(count));
+  co_return gone;
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/redaction.h"
+#include "app/request_log_options.h"
+#include "base/log.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "http/server.h"
+#include "sql/database.h"
+#include "sql/set/table.h"
+
+namespace sluice::app {
+
+// [request_log] made ready: what of a request goes into which column. Immutable, shared by all cores.
+struct RequestLogPlan {
+  enum class Item : std::uint8_t {
+    time,
+    client,
+    method,
+    target,
+    path,
+    query,
+    route,
+    host,
+    user_agent,
+    headers,
+    subject,
+    status,
+    bytes,
+    duration_us,
+    broken
+  };
+
+  RequestLogOptions options;
+  std::size_t database = 0;  // index in options.databases
+  std::vector<Item> items;   // that the table has columns for
+  sql::Statement insert;     // of a JSON array of objects
+
+  [[nodiscard]] static std::string_view name_of(Item item);
+  // Those of the table's columns; empty: it has none.
+  [[nodiscard]] static std::vector<Item> items_of(const sql::Table& table);
+  // The text of `insert`: one parameter, `:rows`.
+  [[nodiscard]] static std::string insert_of(const sql::Table& table, std::span<const Item> items,
+                                             sql::Dialect dialect);
+};
+
+// Requests as rows of a table, written some time after they were answered, many in one statement. What cannot be
+// written waits for the database to come back, up to `queue` rows; those beyond are given up, and counted. One core's.
+class RequestLog {
+ public:
+  struct Counters {
+    std::uint64_t written = 0;
+    std::uint64_t dropped = 0;
+  };
+
+  // All outlive this. `routes`: patterns by route id.
+  RequestLog(const RequestLogPlan& plan, std::span<const std::string> routes, sql::Database& database,
+             core::Reactor& reactor);
+
+  void add(const http::Completion& completion);
+  // Writes what has gathered, every now and then, for as long as it is not destroyed.
+  [[nodiscard]] core::Task<void> run();
+  // Writes what there is, if it can be done until then.
+  [[nodiscard]] core::Task<void> flush(Instant deadline);
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  [[nodiscard]] std::string row_of(const http::Completion& completion) const;
+  [[nodiscard]] core::Task<bool> write(Instant deadline);
+
+  const RequestLogPlan& plan_;
+  const std::span<const std::string> routes_;
+  sql::Database& database_;
+  core::Reactor& reactor_;
+  const Redaction redaction_;
+  TroubleLog trouble_;
+  std::vector<std::string> rows_;  // JSON objects
+  std::size_t writing_ = 0;        // how many of the first are on their way
+  bool busy_ = false;
+  Counters counters_;
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "sql/open.h"
+#include "sql/sqlite/writer.h"
+
+namespace sluice::sql {
+
+// What SharedDatabase is for SQLite.
+struct SharedSqlite final : SharedDatabase {
+  explicit SharedSqlite(std::unique_ptr<SqliteWriter> opened) : writer(std::move(opened)) {}
+  std::unique_ptr<SqliteWriter> writer;
+};
+
+}  // namespace sluice::sql

@@ -1,0 +1,152 @@
+#include "sql/postgres/listener.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/sleep.h"
+#include "sql/postgres/server_error.h"
+#include "sql/postgres/session_start.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::size_t read_size = 64 << 10;
+
+std::string quoted_identifier(std::string_view identifier) {
+  std::string text = "\"";
+  for (const char c : identifier) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text += '"';
+}
+
+// The same channel once: LISTEN twice would be harmless, and long.
+std::string listen_statement(std::span<const Topic> topics) {
+  std::string sql;
+  for (std::size_t i = 0; i < topics.size(); ++i) {
+    const auto before = topics.first(i);
+    if (std::ranges::find(before, topics[i].channel, &Topic::channel) != before.end()) continue;
+    sql += "LISTEN " + quoted_identifier(topics[i].channel) + ";";
+  }
+  return sql;
+}
+
+Options for_listening(Options options) {
+  options.application_name += " (changes)";
+  return options;
+}
+
+}  // namespace
+
+Listener::Listener(std::string name, core::Reactor& reactor, Options options, std::vector<Topic> topics,
+                   ChangeSink& sink, ListenerOptions timing)
+    : name_(std::move(name)),
+      reactor_(reactor),
+      options_(for_listening(std::move(options))),
+      topics_(std::move(topics)),
+      sink_(sink),
+      timing_(timing),
+      trouble_("database " + name_ + ": listening for changes"),
+      stream_(reactor) {}
+
+core::Task<void> Listener::run() {
+  Duration pause = timing_.first_pause;
+  for (;;) {
+    const std::uint64_t before = counters_.connections;
+    co_await attempt();
+    counters_.listening = false;
+    stream_.close();
+    in_.clear();
+    changes_.clear();
+    trouble_.met(why_);
+    if (counters_.connections != before) pause = timing_.first_pause;
+    co_await core::Sleep(reactor_, reactor_.now() + pause);
+    pause = std::min(2 * pause, timing_.longest_pause);
+  }
+}
+
+core::Task<void> Listener::attempt() {
+  SessionStart session(options_, tls_, stream_, in_);
+  if (!co_await session.run(0)) {
+    why_ = session.failure().message;
+    co_return;
+  }
+  why_.clear();
+  if (!co_await send(listen_statement(topics_)) || !co_await read(false)) co_return;
+  if (!why_.empty()) co_return;  // refused
+  ++counters_.connections;
+  counters_.listening = true;
+  co_await sink_.resumed();
+  (void)co_await read(true);
+}
+
+core::Task<bool> Listener::send(std::string_view sql) {
+  Buffer out;
+  write_query(out, sql);
+  iovec part{out.data(), out.size()};
+  const auto written = co_await stream_.write({&part, 1}, std::chrono::milliseconds(options_.connect_timeout_ms));
+  if (!written) why_ = "the connection broke: " + written.error().text();
+  co_return written.has_value();
+}
+
+core::Task<bool> Listener::read(bool forever) {
+  const Duration patience = std::chrono::milliseconds(options_.connect_timeout_ms);
+  bool asked = !forever;  // something must come
+  for (std::size_t at = 0;;) {
+    Message message;
+    const Framing framing = frame(in_.data() + at, in_.size() - at, message_limit, message);
+    if (framing == Framing::complete) {
+      at += message.size;
+      asked = !forever;
+      // What comes before resumed() was committed before it, and so is seen by whoever reads anew then.
+      if (message.type == 'A' && forever) {
+        const auto notification = parse_notification(message.payload);
+        if (!notification) {
+          why_ = "the server sent a malformed message";
+          co_return false;
+        }
+        take(*notification);
+        if (changes_.size() >= most_changes) co_await tell();
+        continue;
+      }
+      if (message.type == 'E') {
+        const auto notice = parse_notice(message.payload);
+        why_ = notice ? ServerError(*notice).message : "the server sent a malformed message";
+      }
+      if (message.type == 'Z' && !forever) {
+        in_.consume(at);
+        co_return true;
+      }
+      continue;
+    }
+    if (framing != Framing::need_more) {
+      why_ = "the server sent a malformed message";
+      co_return false;
+    }
+    co_await tell();
+    in_.consume(std::exchange(at, 0));
+    if (forever) trouble_.got_through();
+    const auto got = co_await stream_.read(in_, read_size, reactor_.now() + (asked ? patience : timing_.silence));
+    if (got && *got != 0) continue;
+    if (!got && got.error().code == Errc::timed_out && !asked) {
+      // An empty query: the least that is answered.
+      if (!co_await send("")) co_return false;
+      asked = true;
+      continue;
+    }
+    if (why_.empty()) why_ = "the connection broke: " + (got ? "the server closed it" : got.error().text());
+    co_return false;
+  }
+}
+
+void Listener::take(const Notification& notification) {
+  for (std::size_t i = 0; i < topics_.size(); ++i) {
+    if (topics_[i].channel == notification.channel) changes_.push_back({.topic = i, .text = notification.payload});
+  }
+}
+
+core::Task<void> Listener::tell() {
+  if (changes_.empty()) co_return;
+  co_await sink_.changed(changes_);
+  changes_.clear();
+}
+
+}  // namespace sluice::sql::postgres

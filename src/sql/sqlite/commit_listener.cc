@@ -1,0 +1,127 @@
+#include "sql/sqlite/commit_listener.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/json.h"
+
+namespace sluice::sql {
+namespace {
+
+// As SQLite compares names.
+bool same_table(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+struct Place {
+  std::size_t topic = 0;
+  std::size_t table = 0;
+};
+
+}  // namespace
+
+// Between the writer's thread and the core. The letter is on its way while `posted_`; who posts it keeps this alive.
+class CommitListener::Post final : public CommitObserver, core::Letter {
+ public:
+  Post(core::Mailbox& mailbox, std::span<const Topic> topics) : Letter(delivered), mailbox_(mailbox) {
+    for (const Topic& topic : topics) {
+      pending_.emplace_back(topic.tables.size());
+      for (std::size_t i = 0; i < topic.tables.size(); ++i) {
+        tables_.emplace_back(topic.tables[i], Place{.topic = pending_.size() - 1, .table = i});
+      }
+    }
+  }
+
+  // The writer's thread.
+  void committed(std::span<const std::string> tables) noexcept override {
+    const std::lock_guard lock(mutex_);
+    bool found = false;
+    for (const std::string& changed : tables) {
+      for (const auto& [name, place] : tables_) {
+        if (!same_table(name, changed)) continue;
+        pending_[place.topic][place.table] = true;
+        found = true;
+      }
+    }
+    if (!found || posted_) return;
+    posted_ = mailbox_.post(*this);
+  }
+
+  // The core: by topic, which of its tables have changed since the last call.
+  [[nodiscard]] std::vector<std::vector<bool>> take() {
+    const std::lock_guard lock(mutex_);
+    auto taken = pending_;
+    for (auto& topic : pending_) topic.assign(topic.size(), false);
+    return taken;
+  }
+  std::coroutine_handle<> waiting;  // the core's
+  bool told = false;                // likewise: a letter has come since the last wait
+
+ private:
+  static void delivered(core::Letter& letter) noexcept {
+    auto& self = static_cast<Post&>(letter);
+    {
+      const std::lock_guard lock(self.mutex_);
+      self.posted_ = false;
+    }
+    self.told = true;
+    if (const auto caller = std::exchange(self.waiting, nullptr)) caller.resume();
+  }
+
+  core::Mailbox& mailbox_;
+  std::vector<std::pair<std::string, Place>> tables_;
+  std::mutex mutex_;
+  std::vector<std::vector<bool>> pending_;  // under the mutex
+  bool posted_ = false;                     // likewise
+};
+
+class CommitListener::Wait {
+ public:
+  explicit Wait(Post& post) : post_(post) {}
+  Wait(const Wait&) = delete;
+  ~Wait() { post_.waiting = nullptr; }
+  bool await_ready() const noexcept { return post_.told; }
+  void await_suspend(std::coroutine_handle<> caller) noexcept { post_.waiting = caller; }
+  void await_resume() noexcept { post_.told = false; }
+
+ private:
+  Post& post_;
+};
+
+CommitListener::CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics,
+                               ChangeSink& sink)
+    : topics_(std::move(topics)), sink_(sink), post_(std::make_shared<Post>(mailbox, topics_)) {
+  writer.observe(post_);
+}
+
+CommitListener::~CommitListener() = default;
+
+core::Task<void> CommitListener::run() {
+  for (;;) {
+    {
+      Wait wait(*post_);
+      co_await wait;
+    }
+    const auto changed = post_->take();
+    std::vector<std::string> texts(topics_.size());
+    std::vector<Change> changes;
+    for (std::size_t topic = 0; topic < changed.size(); ++topic) {
+      Buffer text;
+      for (std::size_t i = 0; i < changed[topic].size(); ++i) {
+        if (!changed[topic][i]) continue;
+        text.append(text.empty() ? "{\"tables\":[\"" : ",\"");
+        append_json_escaped(text, topics_[topic].tables[i]);
+        text.push_back('"');
+      }
+      if (text.empty()) continue;
+      text.append("]}");
+      texts[topic] = text.view();
+      changes.push_back({.topic = topic, .text = texts[topic]});
+    }
+    if (!changes.empty()) co_await sink_.changed(changes);
+  }
+}
+
+}  // namespace sluice::sql

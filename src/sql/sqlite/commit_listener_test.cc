@@ -1,0 +1,130 @@
+#include "sql/sqlite/commit_listener.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sql/sqlite/test_support.h"
+
+namespace sluice::sql {
+namespace {
+
+using sqlite::testing::Loop;
+using sqlite::testing::TempFile;
+using sqlite::testing::texts;
+
+class CommitListenerTest : public testing::Test, public ChangeSink {
+ protected:
+  CommitListenerTest()
+      : file(
+            "CREATE TABLE Films(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL);"
+            "CREATE TABLE tags(film INT REFERENCES Films(id) ON DELETE CASCADE, tag TEXT, PRIMARY KEY (film, tag))"
+            " WITHOUT ROWID;"
+            "CREATE TABLE log(text TEXT); CREATE TABLE other(n INT);"
+            "CREATE TRIGGER told AFTER UPDATE ON Films BEGIN INSERT INTO log VALUES (new.name); END;") {}
+  void SetUp() override {
+    auto opened = SqliteWriter::open(file.options);
+    ASSERT_TRUE(opened) << opened.error().message;
+    writer = *std::move(opened);
+    listener = std::make_unique<CommitListener>(
+        *writer, loop.mailbox,
+        std::vector<Topic>{{.channel = {}, .tables = {"films", "tags"}}, {.channel = {}, .tables = {"LOG"}}}, *this);
+    tasks.spawn(listener->run());
+  }
+  void TearDown() override {
+    tasks.cancel();
+    listener.reset();
+    writer.reset();
+  }
+
+  core::Task<void> changed(std::span<const Change> changes) override {
+    for (const Change& change : changes) told.push_back(std::to_string(change.topic) + " " + std::string(change.text));
+    co_return;
+  }
+  core::Task<void> resumed() override {
+    ADD_FAILURE() << "SQLite has no gaps";
+    co_return;
+  }
+
+  Result<Written> execute(std::string_view sql, std::vector<Argument> arguments = {}) {
+    auto statement = writer->describe(sql, next_id_++, {});
+    EXPECT_TRUE(statement) << statement.error().message;
+    return loop.run(writer->execute(*loop.reactor, loop.mailbox, *statement, arguments, {}));
+  }
+  // What has been told since the last call. The letter was posted before the answer, which has come.
+  std::vector<std::string> news() { return std::exchange(told, {}); }
+  using News = std::vector<std::string>;
+
+  TempFile file;
+  Loop loop;
+  std::unique_ptr<SqliteWriter> writer;
+  core::TaskGroup tasks;
+  std::unique_ptr<CommitListener> listener;
+  std::vector<std::string> told;
+
+ private:
+  std::uint32_t next_id_ = 0;
+};
+
+TEST_F(CommitListenerTest, TellsWhichTablesACommitHasChanged) {
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (1, 'a'), (2, 'b')"));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["films"]})"});
+  ASSERT_TRUE(execute("INSERT INTO tags VALUES (1, 'x')"));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["tags"]})"}) << "a table without row ids";
+  ASSERT_TRUE(execute("INSERT INTO other VALUES (1)"));
+  EXPECT_EQ(news(), News{});
+  ASSERT_TRUE(execute("UPDATE films SET name = 'c' WHERE id = 2"));
+  EXPECT_EQ(news(), (News{R"(0 {"tables":["films"]})", R"(1 {"tables":["LOG"]})"})) << "by a trigger";
+  ASSERT_TRUE(execute("DELETE FROM films WHERE id = 1"));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["films","tags"]})"}) << "by a foreign key";
+  ASSERT_TRUE(execute("DELETE FROM log"));
+  EXPECT_EQ(news(), News{R"(1 {"tables":["LOG"]})"}) << "truncated, without a look at its rows";
+}
+
+TEST_F(CommitListenerTest, WhatChangesNothingOrIsRolledBackIsNotTold) {
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (1, 'a')"));
+  (void)news();
+  ASSERT_TRUE(execute("UPDATE films SET name = 'c' WHERE id = 7"));
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (1, 'b') ON CONFLICT DO NOTHING"));
+  EXPECT_FALSE(execute("INSERT INTO films VALUES (5, 'e'), (1, 'b')"));
+  EXPECT_EQ(news(), News{});
+  {
+    const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {});
+    const auto insert = writer->describe("INSERT INTO tags VALUES (1, :tag)", 50, {});
+    ASSERT_TRUE(insert);
+    ASSERT_TRUE(loop.run(transaction->execute(*insert, texts({"x"}))));
+    EXPECT_EQ(news(), News{}) << "not before the commit";
+  }
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (2, 'b')"));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["films"]})"}) << "and nothing of the one before, which was rolled back";
+
+  const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {});
+  const auto insert = writer->describe("INSERT INTO tags VALUES (1, :tag)", 60, {});
+  ASSERT_TRUE(loop.run(transaction->execute(*insert, texts({"x"}))));
+  ASSERT_TRUE(loop.run(transaction->commit()));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["tags"]})"});
+}
+
+TEST_F(CommitListenerTest, AStatementThatIsCompiledAnewIsLookedAtAnew) {
+  const auto insert = writer->describe("INSERT INTO other VALUES (1)", 70, {});
+  ASSERT_TRUE(insert);
+  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, *insert, {}, {})));
+  file.execute("CREATE TRIGGER later AFTER INSERT ON other BEGIN INSERT INTO log VALUES ('x'); END");
+  EXPECT_EQ(news(), News{});
+  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, *insert, {}, {})));
+  EXPECT_EQ(news(), News{R"(1 {"tables":["LOG"]})"});
+}
+
+TEST_F(CommitListenerTest, CommitsWhileNobodyListensAreOne) {
+  tasks.cancel();
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (1, 'a')"));
+  ASSERT_TRUE(execute("INSERT INTO tags VALUES (1, 'x')"));
+  EXPECT_EQ(news(), News{});
+  tasks.spawn(listener->run());
+  EXPECT_EQ(news(), News{R"(0 {"tables":["films","tags"]})"});
+}
+
+}  // namespace
+}  // namespace sluice::sql

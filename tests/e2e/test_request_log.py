@@ -1,0 +1,147 @@
+"""[request_log]: requests as rows of a table, without their credentials, on both databases."""
+import json
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import SLUICE
+from tokens import Secret, soon
+
+SECRET = Secret()
+CONFIG = '''
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+optional = true
+[database.main]
+url = "{url}"
+[request_log]
+table = "requests"
+every = "20ms"
+redact = ["x-pin", "pin"]
+{more}
+[[endpoint]]
+path = "/films/{{slug}}"
+use = ["auth"]
+returns = "object"
+get = "SELECT cast(:slug AS text) AS slug"
+'''
+COLUMNS = "time {time}, client text, method text, target text, path text, query text, route text, host text, user_agent " \
+          "text, headers {json}, subject text, status int, bytes int, duration_us int, broken boolean, note text DEFAULT 'n'"
+
+
+class Log:
+    def __init__(self, kind, url, query):
+        self.kind, self.url, self.query = kind, url, query
+
+    def rows(self, what, count):
+        """As many rows as are waited for, as objects."""
+        columns = what.split(", ")
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            found = self.query(columns)
+            if len(found) >= count:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"{len(found)} rows: {found}")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def log(request, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "log.db"
+        with sqlite3.connect(path) as database:
+            database.execute(f"CREATE TABLE requests ({COLUMNS.format(time='text', json='text')})")
+        database.close()
+
+        def query(columns):
+            opened = sqlite3.connect(path, timeout=10)
+            try:
+                rows = opened.execute(f"SELECT {', '.join(columns)} FROM requests ORDER BY time, rowid").fetchall()
+            finally:
+                opened.close()
+            return [dict(zip(columns, row)) for row in rows]
+        return Log("sqlite", f"sqlite:{path}", query)
+    postgres = request.getfixturevalue("postgres")
+    postgres.psql("DROP TABLE IF EXISTS requests; "
+                  f"CREATE TABLE requests ({COLUMNS.format(time='timestamptz', json='jsonb')})")
+
+    def query(columns):
+        text = postgres.psql(f"SELECT to_json(r) FROM (SELECT {', '.join(columns)} FROM requests ORDER BY time) r").decode()
+        return [json.loads(line) for line in text.splitlines()]
+    return Log("postgres", postgres.url(), query)
+
+
+def test_requests_become_rows_without_credentials(sluice, log):
+    server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""))
+    token = SECRET.token(soon(sub="ada"))
+    server.get("/films/alien?x=1&access_token=hush-1&pin=hush-2", f"Authorization: Bearer {token}", "Cookie: session=hush-3",
+               "X-Pin: hush-4", "User-Agent: \u00e9 \"quoted\"", "X-Api-Key: hush-5")
+    server.get("/none")
+    with server.connect() as connection:
+        connection.send(b"no request\r\n\r\n")
+        connection.read()
+    what = "method, target, path, query, route, status, headers, subject, user_agent, client, bytes, broken, note, duration_us, time"
+    found = sorted(log.rows(what, 3), key=lambda row: row["status"])
+    alien, broken, none = found
+    assert (alien["method"], alien["path"], alien["route"], alien["status"]) == ("GET", "/films/alien", "/films/{slug}", 200)
+    assert alien["target"] == "/films/alien?x=1&access_token=***&pin=***"
+    assert alien["query"] == "x=1&access_token=***&pin=***"
+    assert (alien["subject"], alien["client"], alien["note"]) == ("ada", "127.0.0.1", "n")
+    assert alien["bytes"] == len('{"slug":"alien"}\n') and not alien["broken"] and alien["duration_us"] > 0
+    headers = json.loads(alien["headers"]) if log.kind == "sqlite" else alien["headers"]
+    assert (headers["authorization"], headers["cookie"], headers["x-pin"], headers["x-api-key"]) == ("***",) * 4
+    assert headers["user-agent"] == alien["user_agent"]
+    assert (none["path"], none["route"], none["status"]) == ("/none", None, 404)
+    assert (broken["method"], broken["path"], broken["status"]) == (None, None, 400)
+    assert "hush" not in json.dumps(found) and token not in json.dumps(found)
+    assert time.strftime("%Y-%m-%d", time.gmtime())[:8] in alien["time"]
+    assert "sluice_request_log_rows_total 3" in server.admin("/metrics")[1]
+
+
+def test_what_is_left_is_written_at_the_end(sluice, log):
+    server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more="").replace("20ms", "1h"))
+    with server.connect() as connection:
+        for n in range(300):
+            assert connection.get(f"/films/{n}").status == 200
+    assert log.query(["status"]) == []
+    server.stop()
+    assert sorted(int(row["path"][7:]) for row in log.rows("path", 300)) == list(range(300))
+
+
+def test_a_table_that_does_not_take_them(sluice, postgres):
+    """Requests go on; what the table refuses is given up and counted, and no more than the queue waits."""
+    postgres.psql("DROP TABLE IF EXISTS requests; CREATE TABLE requests (path text, status int)")
+    server = sluice(CONFIG.format(url=postgres.url(), secret=SECRET.secret, more="queue = 5"))
+    assert server.get("/films/1").status == 200
+    postgres.psql("ALTER TABLE requests ADD CHECK (status <> 404)")
+    assert server.get("/none").status == 404
+    end = time.monotonic() + 10
+    while "sluice_request_log_dropped_total 1" not in server.admin("/metrics")[1]:
+        assert time.monotonic() < end, server.admin("/metrics")[1]
+        time.sleep(0.02)
+    assert "request_log: table requests" in server.log
+    assert server.get("/films/2").status == 200
+    end = time.monotonic() + 10
+    while postgres.psql("SELECT count(*) FROM requests WHERE status = 200").strip() != b"2":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def check(tmp_path, config):
+    file = tmp_path / "check.toml"
+    file.write_text(config)
+    done = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 3, done.stderr
+    return done.stderr
+
+
+def test_check_says_what_is_wrong(tmp_path):
+    with sqlite3.connect(tmp_path / "a.db") as database:
+        database.execute("CREATE TABLE other (a, b)")
+    database.close()
+    config = CONFIG.format(url=f"sqlite:{tmp_path}/a.db", secret=SECRET.secret, more="")
+    assert 'there is no table "requests"' in check(tmp_path, config)
+    assert "none of the columns" in check(tmp_path, config.replace('"requests"', '"other"'))
