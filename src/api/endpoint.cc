@@ -27,6 +27,7 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
   }
   from_client = std::ranges::any_of(sources, [](const Source& source) { return source.from != From::environment; });
   layouts = make_layouts(statement.columns, object);
+  if (!options.version.value.empty()) version = Version::of(options.version.value, statement.columns);
 }
 
 // Rows that follow the first block, pulled as the client takes them.
@@ -186,7 +187,8 @@ http::Response Endpoint::head_of_answer(const Wish& wish) const {
 }
 
 const sql::Layout& Endpoint::layout_of(const Wish& wish, std::span<const sql::Column> columns) {
-  if (columns.data() != plan_->statement.columns.data()) [[unlikely]] return layout_of_changed(wish, columns);
+  if (columns.data() != plan_->statement.columns.data()) [[unlikely]]
+    return layout_of_changed(wish, columns);
   return *plan_->layouts[static_cast<std::size_t>(wish.format)];
 }
 
@@ -201,12 +203,49 @@ const sql::Layout& Endpoint::layout_of_changed(const Wish& wish, std::span<const
   return *layout;
 }
 
+// `tag`: of the answer, if there is none here. RFC 9110, 13.2.2.
+std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, const sql::Block& block,
+                                                          std::string& tag) const {
+  const std::optional<std::string> state = plan_->version->state(block);
+  if (state) tag = tag_of(*state, wish.format, wish.header);
+  const Conditions conditions(*wish.request);
+  if (conditions.none()) return std::nullopt;
+  switch (conditions.judge(state, tag)) {
+    case Conditions::Verdict::proceed:
+      return std::nullopt;
+    case Conditions::Verdict::stale:
+      return refuse_stale();
+    case Conditions::Verdict::known:
+      break;
+  }
+  http::Response response;
+  response.status = 304;
+  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
+  // The client's own one, which may be that of a compressed form.
+  if (!tag.empty()) {
+    const std::string_view known = conditions.known_tag(tag);
+    response.fields.add_owned("ETag", known.empty() ? std::move(tag) : std::string(known));
+    response.tag_takes_suffix = true;
+  }
+  failure_.got_through();
+  return response;
+}
+
 http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {
   if (block.rows == 0) return http::problem(404, "There is no such thing.");
   if (block.rows > 1) {
     return failed(several_rows());
   }
+  std::string tag;
+  if (plan_->version) {
+    if (auto refusal = refuse_by_version(wish, block, tag)) return std::move(*refusal);
+  }
   http::Response response = head_of_answer(wish);
+  if (!tag.empty()) {
+    response.fields.add_owned("ETag", std::move(tag));
+    response.tag_takes_suffix = true;
+  }
   sql::Encoder encoder(layout_of(wish, block.columns));
   Buffer body;
   encoder.begin(body, wish.header);

@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "api/error_map.h"
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
+#include "api/version.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "http/message.h"
@@ -37,8 +39,10 @@ struct EndpointPlan {
   std::vector<Source> sources;  // in the order of the statement's parameters
   bool from_client = false;     // a value comes with the request
   Layouts layouts;
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  std::optional<Version> version;          // of an object: its ETag
+  std::shared_ptr<const RolePlan> role;    // null: it runs as the login
+  std::shared_ptr<const Guards> guards;    // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
 };
 
 // For the log, where there may be one only.
@@ -51,7 +55,10 @@ class Endpoint final : public http::Handler {
   // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
   Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
            TroubleLog* trouble = nullptr)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor), failure_(plan_->path, trouble) {}
+      : plan_(std::move(plan)),
+        database_(database),
+        reactor_(reactor),
+        failure_(plan_->path, trouble, plan_->errors.get()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -66,6 +73,8 @@ class Endpoint final : public http::Handler {
   core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
   [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first);
   [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block);
+  [[nodiscard]] std::optional<http::Response> refuse_by_version(const Wish& wish, const sql::Block& block,
+                                                                std::string& tag) const;
   [[nodiscard]] const sql::Layout& layout_of(const Wish& wish, std::span<const sql::Column> columns);
   [[nodiscard]] const sql::Layout& layout_of_changed(const Wish& wish, std::span<const sql::Column> columns);
   [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;

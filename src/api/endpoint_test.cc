@@ -70,7 +70,8 @@ class FakeDatabase final : public sql::Database {
           fields.push_back({text, text == nullptr ? 0 : static_cast<std::uint32_t>(std::string_view(text).size())});
         }
       }
-      return give(sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
+      return give(
+          sql::Block{step.columns != nullptr ? *step.columns : statement.columns, fields, step.rows.size(), step.last});
     }
     Async<sql::Result<sql::Block>> give(sql::Result<sql::Block> answer) const {
       if (database.late_rows) return later(std::move(answer));
@@ -94,6 +95,17 @@ class EndpointTest : public testing::Test {
     statement.parameters = std::move(parameters);
     statement.columns = {{"id", number}, {"name", text}};
     plan = std::make_shared<const EndpointPlan>(options, *http::Pattern::parse(path), std::move(statement));
+    endpoint = std::make_unique<Endpoint>(plan, database, *reactor);
+  }
+  void make_versioned(std::string version) {
+    EndpointOptions options;
+    options.path.value = "/x";
+    options.returns = Returns::object;
+    options.version.value = std::move(version);
+    options.cache_control = Located<std::string>("no-cache");
+    sql::Statement statement;
+    statement.columns = {{"id", number}, {"name", text}};
+    plan = std::make_shared<const EndpointPlan>(options, *http::Pattern::parse("/x"), std::move(statement));
     endpoint = std::make_unique<Endpoint>(plan, database, *reactor);
   }
   http::Response get(std::string_view query = {}, std::vector<http::Field> fields = {}, std::string_view in_path = {},
@@ -142,8 +154,7 @@ TEST_F(EndpointTest, ParametersComeFromPathQueryAndDefaults) {
   limit.default_value = Located<Scalar>(Scalar{"20"});
   ParamOptions must;
   must.required = true;
-  make("/x/{slug}", Returns::rows,
-       {{"slug", {}}, {"limit", sql::ParameterType::integer}, {"q", {}}, {"must", {}}},
+  make("/x/{slug}", Returns::rows, {{"slug", {}}, {"limit", sql::ParameterType::integer}, {"q", {}}, {"must", {}}},
        {{{"limit"}, limit}, {{"must"}, must}});
   database.steps = {{}, {}, {}};
   EXPECT_EQ(get("must=1&q=a+b&slug=forged", {}, "heat").status, 200);
@@ -157,11 +168,15 @@ TEST_F(EndpointTest, ParametersComeFromPathQueryAndDefaults) {
 TEST_F(EndpointTest, AValueThatDoesNotFitIs400AndNeverReachesTheDatabase) {
   ParamOptions must;
   must.required = true;
-  make("/x", Returns::rows, {{"n", sql::ParameterType::integer}, {"r", sql::ParameterType::real},
-                             {"b", sql::ParameterType::boolean}, {"must", {}}},
+  make("/x", Returns::rows,
+       {{"n", sql::ParameterType::integer},
+        {"r", sql::ParameterType::real},
+        {"b", sql::ParameterType::boolean},
+        {"must", {}}},
        {{{"must"}, must}});
-  for (const char* query : {"n=x&must=1", "n=1.5&must=1", "n=99999999999999999999&must=1", "n=%201&must=1", "r=1x&must=1",
-                            "b=yes&must=1", "n=1", "must=a%00b", "must=%zz", "must=a%", "must=1&n=%4", "n=0x10&must=1", "n=1;drop&must=1"}) {
+  for (const char* query :
+       {"n=x&must=1", "n=1.5&must=1", "n=99999999999999999999&must=1", "n=%201&must=1", "r=1x&must=1", "b=yes&must=1",
+        "n=1", "must=a%00b", "must=%zz", "must=a%", "must=1&n=%4", "n=0x10&must=1", "n=1;drop&must=1"}) {
     database.asked = {"untouched"};
     http::Response response = get(query);
     EXPECT_EQ(response.status, 400) << query;
@@ -191,6 +206,40 @@ TEST_F(EndpointTest, AnObjectIsExactlyOneRow) {
   database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
                     {.rows = {{"2", "b"}}, .last = true, .failure = {}}};
   EXPECT_EQ(get().status, 500);
+}
+
+TEST_F(EndpointTest, AnObjectWithAVersionHasATagAndObeysConditions) {
+  make_versioned("name");
+  const auto ask = [&](std::vector<http::Field> fields, std::string_view extension = {}) {
+    database.steps = {{.rows = {{"1", "a"}}, .last = true, .failure = {}}};
+    http::Response response = get({}, std::move(fields), {}, extension);
+    if (response.status == 304) {
+      EXPECT_TRUE(std::holds_alternative<std::monostate>(response.body));
+      EXPECT_EQ(response.fields.get("Content-Type"), "");
+    }
+    EXPECT_EQ(response.fields.get("Cache-Control"), response.status == 412 ? "" : "no-cache");
+    return std::to_string(response.status) + " " + std::string(response.fields.get("ETag"));
+  };
+  for (int way = 0; way < 4; ++way) {
+    database.late_query = (way & 1) != 0;
+    database.late_rows = (way & 2) != 0;
+    EXPECT_EQ(ask({}), "200 \"a\"");
+    EXPECT_EQ(ask({}, ".csv"), "200 \"a;csv\"");
+    EXPECT_EQ(ask({{"Accept", "application/csj;header=absent"}}), "200 \"a;csj-bare\"");
+    EXPECT_EQ(ask({{"If-None-Match", "W/\"a\""}}), "304 \"a\"");
+    EXPECT_EQ(ask({{"If-None-Match", "\"a;gzip\""}, {"Accept-Encoding", "gzip"}}), "304 \"a;gzip\"");
+    EXPECT_EQ(ask({{"If-None-Match", "*"}}), "304 \"a\"");
+    EXPECT_EQ(ask({{"If-None-Match", "\"a\""}}, ".csv"), "200 \"a;csv\"");
+    EXPECT_EQ(ask({{"If-None-Match", "\"b\""}}), "200 \"a\"");
+    EXPECT_EQ(ask({{"If-Match", "\"a;csv\""}}), "200 \"a\"");
+    EXPECT_EQ(ask({{"If-Match", "\"b\""}}), "412 ");
+  }
+  database.steps = {{.rows = {{"1", nullptr}}, .last = true, .failure = {}}};
+  http::Response without = get({}, {{"If-None-Match", "\"\""}});
+  EXPECT_EQ(without.status, 200);
+  EXPECT_EQ(without.fields.get("ETag"), "");
+  database.steps = {{}};
+  EXPECT_EQ(get({}, {{"If-None-Match", "*"}}).status, 404);
 }
 
 TEST_F(EndpointTest, TheFormatIsNegotiatedOrTakenFromTheExtension) {
@@ -263,9 +312,8 @@ TEST_F(EndpointTest, WhatIsAllThereHasALengthAndARowCount) {
 
 TEST_F(EndpointTest, ALongerResultIsStreamedAndCountedInItsTrailer) {
   make("/x", Returns::rows, {});
-  database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}},
-                    {.rows = {{"2", "b"}}, .last = false, .failure = {}},
-                    {}};
+  database.steps = {
+      {.rows = {{"1", "a"}}, .last = false, .failure = {}}, {.rows = {{"2", "b"}}, .last = false, .failure = {}}, {}};
   http::Response response = get({}, {{"TE", "trailers"}}, {}, ".csv");
   EXPECT_EQ(response.fields.get("Trailer"), "Row-Count");
   EXPECT_EQ(body(response), "id,name\n1,a\n2,b\n");

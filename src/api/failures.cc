@@ -46,6 +46,10 @@ void Failures::log(const sql::Error& error) const {
 }
 
 http::Response Failures::answer(const sql::Error& error, Failed failed) const {
+  if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
+    if (entry->status >= 500) log(error);
+    return ErrorMap::answer(*entry, error);
+  }
   switch (error.failure) {
     case sql::Failure::unavailable:
     case sql::Failure::lost:

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/error_map.h"
 #include "base/log.h"
 #include "http/message.h"
 #include "sql/database.h"
@@ -17,12 +18,14 @@ enum class Failed : std::uint8_t {
 };
 
 // What the answers of one endpoint say when its database refuses: a status by SQLSTATE (RFC 9457), and never the
-// database's own words, which go to the log.
+// database's own words, which go to the log; only [errors] may ask for them.
 class Failures {
  public:
   // `path` of the endpoint lives as long; `trouble`: of the database, which cannot be reached; null: each request that
   // meets it is logged.
-  Failures(std::string_view path, TroubleLog* trouble) : path_(path), trouble_(trouble) {}
+  // `errors`: null, or lives as long.
+  Failures(std::string_view path, TroubleLog* trouble, const ErrorMap* errors)
+      : path_(path), trouble_(trouble), errors_(errors) {}
 
   [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed) const;
   void got_through() const {
@@ -34,6 +37,7 @@ class Failures {
 
   std::string_view path_;
   TroubleLog* trouble_;
+  const ErrorMap* errors_;
 };
 
 }  // namespace sluice::api

@@ -31,6 +31,7 @@ constexpr std::array<Variant, 6> variants{{
 
 std::optional<Wish> wish_of(const http::Request& request) {
   Wish wish;
+  wish.request = &request;
   if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
   if (!request.extension.empty()) {
     wish.format = *sql::format_of_extension(request.extension.substr(1));

@@ -14,8 +14,9 @@ namespace sluice::api {
 struct Wish {
   sql::Format format = sql::Format::json;
   sql::Header header = sql::Header::present;
-  bool negotiated = false;  // by Accept, so that caches must know
-  bool trailers = false;    // the client takes them
+  bool negotiated = false;                 // by Accept, so that caches must know
+  bool trailers = false;                   // the client takes them
+  const http::Request* request = nullptr;  // whose wish it is; lasts until it has been answered
 };
 
 // By the path's extension, or by Accept. Nothing: the client takes none of what there is, which not_acceptable() says.

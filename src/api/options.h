@@ -66,7 +66,7 @@ struct ColumnOptions : ParamOptions {
   bool key = false;
 
   template <class T>
-  static constexpr T ColumnOptions::*own(T ParamOptions::*member) {
+  static constexpr T ColumnOptions::* own(T ParamOptions::* member) {
     return member;
   }
 
@@ -103,6 +103,30 @@ struct RequireOptions {
   }
 };
 
+// [errors.CODE] and [endpoint.errors.CODE]: what an error of the database is answered with.
+struct ErrorOptions {
+  Located<std::uint32_t> status;
+  Located<std::string> type;
+  std::string title;
+  Located<std::string> detail;
+  bool show_message = false;
+  Position position;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("status", &ErrorOptions::status, "Of the answer.", {.min = 400, .max = 599, .required = true});
+    v.field("type", &ErrorOptions::type, "The problem's `type`, a URI. Without it `about:blank`.");
+    v.field("title", &ErrorOptions::title, "The problem's `title`. Without it the status' own phrase.");
+    v.field("detail", &ErrorOptions::detail, "The problem's `detail`.");
+    v.field(
+        "show_message", &ErrorOptions::show_message,
+        "The database's own message is the `detail`, such as that of RAISE EXCEPTION. It may name tables, columns and "
+        "values: turn it on for errors that functions and triggers raise for clients.");
+    v.position(&ErrorOptions::position);
+    v.shorthand("status");
+  }
+};
+
 // [endpoint.post] and its like: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
@@ -116,6 +140,9 @@ struct MethodOptions {
   sql::Isolation isolation = sql::Isolation::standard;
   std::uint32_t retries = 3;
   OneOrMore<RequireOptions> require;
+  std::optional<Located<JsonOrFile>> schema;
+  std::optional<Located<ByteSize>> body_limit;
+  std::optional<Located<ByteSize>> row_limit;
   Position position;
 
   template <class Visitor>
@@ -146,6 +173,12 @@ struct MethodOptions {
             "How often the transaction is tried again where another one was in its way (SQLSTATE 40001, 40P01).",
             {.max = 100});
     v.field("require", &MethodOptions::require, "What must hold for this method, beside what the endpoint requires.");
+    v.field("schema", &MethodOptions::schema,
+            "A JSON Schema that each row of the body must fit, else 422: draft 7, as a table, as JSON in a string, or "
+            "in a file, whose path is from the folder of "
+            "the configuration file.");
+    v.field("body_limit", &MethodOptions::body_limit, "As the endpoint's, for this method.", {.max = 16_GiB});
+    v.field("row_limit", &MethodOptions::row_limit, "As the endpoint's, for this method.", {.min = 64_B, .max = 1_GiB});
     v.position(&MethodOptions::position);
     v.shorthand("sql");
   }
@@ -165,6 +198,11 @@ struct EndpointOptions {
   std::vector<Named<ParamOptions>> params;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
+  Located<std::string> version;
+  Located<bool> require_match = false;
+  std::vector<Named<ErrorOptions>> errors;
+  std::optional<Located<ByteSize>> body_limit;
+  std::optional<Located<ByteSize>> row_limit;
   std::vector<Located<std::string>> use;
   OneOrMore<RequireOptions> require;
   std::optional<changes::Options> changes;
@@ -210,6 +248,22 @@ struct EndpointOptions {
             "`statement_timeout` holds.",
             {.min = 1ms, .max = 24h});
     v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field(
+        "version", &EndpointOptions::version,
+        "With `returns = \"object\"`: the column of `get` that tells one state of the row from another, such as a "
+        "counter or a time of change; `*`: all columns, by a hash of them. Answers then have an ETag, and the methods "
+        "that write obey If-Match and If-None-Match.");
+    v.field("require_match", &EndpointOptions::require_match,
+            "With `version`: a write that has neither If-Match nor `If-None-Match: *` is answered 428.");
+    v.field("errors", &EndpointOptions::errors,
+            "What errors of the database are answered with, before what [errors] says of them.");
+    v.field("body_limit", &EndpointOptions::body_limit,
+            "The longest body of a request: 413 beyond it. Without it `body_limit` of [server].", {.max = 16_GiB});
+    v.field("row_limit", &EndpointOptions::row_limit,
+            "The longest row of a body, as it is written there: 422 beyond it. Of one request that much may be held in "
+            "memory. "
+            "Without it 1 MiB.",
+            {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
     v.field(
@@ -223,5 +277,15 @@ struct EndpointOptions {
     v.position(&EndpointOptions::position);
   }
 };
+
+// In bytes, of one method's requests: its own limit, the endpoint's, or the server's.
+inline std::uint64_t body_limit(const EndpointOptions& endpoint, const MethodOptions& method, std::uint64_t server) {
+  if (method.body_limit) return method.body_limit->value.bytes;
+  return endpoint.body_limit ? endpoint.body_limit->value.bytes : server;
+}
+inline std::uint64_t row_limit(const EndpointOptions& endpoint, const MethodOptions& method) {
+  if (method.row_limit) return method.row_limit->value.bytes;
+  return endpoint.row_limit ? endpoint.row_limit->value.bytes : (std::uint64_t{1} << 20);
+}
 
 }  // namespace sluice::api

@@ -1,5 +1,6 @@
 #include "api/refusals.h"
 
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,8 @@ http::Response list_faults(int status, std::string_view detail, std::span<const 
   errors.append(R"("errors":[)");
   for (const RowFault& fault : faults) {
     if (&fault != faults.data()) errors.push_back(',');
-    errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) + R"(,"pointer":")");
+    errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) +
+                  R"(,"pointer":")");
     append_json_escaped(errors, fault.pointer);
     errors.append(R"(","detail":")");
     append_json_escaped(errors, fault.reason);
@@ -33,11 +35,23 @@ http::Response refuse_type() {
   return http::problem(415, detail);
 }
 
+bool announces_more(const http::Request& request, std::uint64_t limit) {
+  const std::string_view text = request.field("content-length");  // which the connection has checked
+  std::uint64_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  return error == std::errc() && length > limit;
+}
+
+http::Response refuse_length() { return http::problem(413, "The request's body is longer than the server takes."); }
+
 http::Response refuse_body(const Error& error) {
   switch (error.code) {
-    case Errc::limit: return http::problem(413, "The request's body is longer than the server takes.");
-    case Errc::timed_out: return http::problem(408);
-    default: return http::problem(400, "The request's body could not be read.");
+    case Errc::limit:
+      return refuse_length();
+    case Errc::timed_out:
+      return http::problem(408);
+    default:
+      return http::problem(400, "The request's body could not be read.");
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "api/body/row_reader.h"
@@ -14,6 +15,10 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 
 // 415, with what could be sent.
 [[nodiscard]] http::Response refuse_type();
+// Whether the body is longer than `limit` bytes by what its length is said to be.
+[[nodiscard]] bool announces_more(const http::Request& request, std::uint64_t limit);
+// 413.
+[[nodiscard]] http::Response refuse_length();
 // The body did not come whole: 413, 408, 400.
 [[nodiscard]] http::Response refuse_body(const Error& error);
 // 400: it is not what its Content-Type says.

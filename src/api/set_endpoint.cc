@@ -36,6 +36,7 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
       isolation(options.isolation),
       retries(options.retries),
       set(std::move(prepared)) {
+  row_limits.row_bytes = row_limit(endpoint, options);
   for (const auto& column : options.columns) {
     Source source = column_source(column, pattern);
     if (source.from != From::body) continue;
@@ -44,9 +45,8 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
     staged.push_back(std::move(source));
   }
   for (const sql::Parameter& parameter : set.parameters) {
-    const auto column = std::ranges::find_if(options.columns, [&](const auto& one) {
-      return sql::shared_parameter(one.name.value) == parameter.name;
-    });
+    const auto column = std::ranges::find_if(
+        options.columns, [&](const auto& one) { return sql::shared_parameter(one.name.value) == parameter.name; });
     shared.push_back(column != options.columns.end() ? column_source(*column, pattern)
                                                      : source_of(parameter, endpoint.params, pattern, false));
   }
@@ -56,7 +56,9 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
 class SetEndpoint::Rows {
  public:
   Rows(const SetWritePlan& plan, BodyFormat format, const http::Request& request)
-      : plan_(plan), request_(request), reader_(RowReader::make(format, plan.shape)) {}
+      : plan_(plan), request_(request), reader_(RowReader::make(format, plan.shape, plan.row_limits)) {
+    if (plan.schema) check_.emplace(*plan.schema, plan.shape, format);
+  }
 
   [[nodiscard]] RowReader& reader() { return *reader_; }
   [[nodiscard]] const std::vector<RowFault>& faults() const { return faults_; }
@@ -103,8 +105,6 @@ class SetEndpoint::Rows {
     co_return added;
   }
 
-
-
   // What the database has said of its staged rows.
   [[nodiscard]] RowFault fault_of(const sql::StagedFault& fault) const {
     RowFault found{.line = fault.line, .row = fault.row, .pointer = fault.column, .reason = fault.reason};
@@ -113,6 +113,7 @@ class SetEndpoint::Rows {
 
  private:
   void take_row() {
+    if (check_ && !check_->holds(*reader_, most_faults, faults_)) return;
     arguments_.clear();
     const auto row = reader_->row();
     if (auto bound = binder_.bind(plan_.staged, request_, row, arguments_); !bound) {
@@ -150,6 +151,7 @@ class SetEndpoint::Rows {
   const SetWritePlan& plan_;
   const http::Request& request_;
   std::unique_ptr<RowReader> reader_;
+  std::optional<schema::RowCheck> check_;
   Binder binder_;
   std::vector<sql::Argument> arguments_;
   std::string texts_;
@@ -192,17 +194,23 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
   const auto format = body_format(request);
   if (!format) co_return refuse_type();
+  if (announces_more(request, plan.body_limit)) co_return refuse_length();
+  if (plan.more_body != 0) request.body->allow_more(plan.more_body);
 
   const auto staging = database_.stage(plan.set, options);
   Rows rows(plan, *format, request);
+  std::uint64_t left = plan.body_limit;
   while (!rows.ended()) {
     if (rows.take()) {
-      if (auto added = co_await rows.hand_over(*staging); !added) co_return failures_.answer(added.error(), Failed::writing);
+      if (auto added = co_await rows.hand_over(*staging); !added)
+        co_return failures_.answer(added.error(), Failed::writing);
       continue;
     }
     if (rows.ended()) break;
     auto piece = co_await request.body->read();
     if (!piece) co_return refuse_body(piece.error());
+    if (piece->size() > left) co_return refuse_length();
+    left -= piece->size();
     if (piece->empty()) {
       rows.reader().finish();
     } else {
@@ -211,11 +219,11 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   }
   if (rows.broken()) co_return refuse_unreadable(rows.faults());
   if (!rows.faults().empty()) co_return refuse_rows(rows.faults());
-  if (auto added = co_await rows.hand_over(*staging); !added) co_return failures_.answer(added.error(), Failed::writing);
+  if (auto added = co_await rows.hand_over(*staging); !added)
+    co_return failures_.answer(added.error(), Failed::writing);
   auto outcome = co_await staging->apply(
-      shared, {.commit = !dry_run,
-               .retries = plan.retries,
-               .deadline = plan.timeout ? reactor_.now() + *plan.timeout : never});
+      shared,
+      {.commit = !dry_run, .retries = plan.retries, .deadline = plan.timeout ? reactor_.now() + *plan.timeout : never});
   if (!outcome) co_return failures_.answer(outcome.error(), Failed::writing);
   failures_.got_through();
   if (!outcome->faults.empty()) {
@@ -226,8 +234,8 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   http::Response response;
   response.fields.add_trusted("Content-Type", "application/json");
   Buffer body;
-  body.append("{\"inserted\":" + std::to_string(outcome->inserted) + ",\"updated\":" + std::to_string(outcome->updated) +
-              ",\"deleted\":" + std::to_string(outcome->deleted) +
+  body.append("{\"inserted\":" + std::to_string(outcome->inserted) +
+              ",\"updated\":" + std::to_string(outcome->updated) + ",\"deleted\":" + std::to_string(outcome->deleted) +
               ",\"unchanged\":" + std::to_string(outcome->unchanged) + "}");
   response.body = std::move(body);
   co_return response;

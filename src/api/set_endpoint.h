@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "api/body/row_reader.h"
+#include "api/error_map.h"
 #include "api/failures.h"
 #include "api/options.h"
 #include "api/require.h"
 #include "api/role.h"
+#include "api/schema/row_check.h"
 #include "api/source.h"
 #include "core/reactor.h"
 #include "http/server.h"
@@ -30,16 +32,22 @@ struct SetWritePlan {
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
+  std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
+  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
+  RowLimits row_limits;
   sql::SetPlan set;
-  Shape shape;                  // of the body
-  std::vector<Source> staged;   // in the order of SetPlan::staged
-  std::vector<Source> shared;   // in the order of SetPlan::parameters
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  Shape shape;                                   // of the body
+  std::vector<Source> staged;                    // in the order of SetPlan::staged
+  std::vector<Source> shared;                    // in the order of SetPlan::parameters
+  std::shared_ptr<const RolePlan> role;          // null: it runs as the login
+  std::shared_ptr<const Guards> guards;          // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever
+  std::shared_ptr<const schema::Schema> schema;  // of each row; null: none
 };
 
 // What Database::stage() is prepared from.
-[[nodiscard]] sql::SetOptions set_options(http::Method method, const MethodOptions& options, const http::Pattern& pattern);
+[[nodiscard]] sql::SetOptions set_options(http::Method method, const MethodOptions& options,
+                                          const http::Pattern& pattern);
 
 // One core's handler of a set. The body is read as it comes and never held: its rows wait in the database for the last
 // of them, and are then written in one transaction. `?dry-run` answers what would change.
@@ -47,7 +55,10 @@ class SetEndpoint final : public http::Handler {
  public:
   SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,
               TroubleLog* trouble = nullptr)
-      : plan_(std::move(plan)), database_(database), reactor_(reactor), failures_(plan_->path, trouble) {}
+      : plan_(std::move(plan)),
+        database_(database),
+        reactor_(reactor),
+        failures_(plan_->path, trouble, plan_->errors.get()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
 

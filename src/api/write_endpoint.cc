@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/buffer.h"
 #include "api/refusals.h"
 #include "api/table_sql.h"
+#include "base/buffer.h"
 #include "core/back_off.h"
 #include "http/target.h"
 
@@ -74,6 +74,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries) {
+  row_limits.row_bytes = row_limit(endpoint, options);
   const bool in_body = method != http::Method::delete_;
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
@@ -119,7 +120,7 @@ struct WriteEndpoint::Rows {
 struct WriteEndpoint::Outcome {
   std::vector<sql::Written> written;  // by the main statement, for each row
   std::uint64_t changes = 0;
-  bool created = false;              // `main` has inserted
+  bool created = false;          // `main` has inserted
   std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
   std::optional<http::Response> refusal;
 };
@@ -137,6 +138,13 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) co_return std::move(*verdict.refusal);
   }
+  const Conditions conditions(request);
+  if (plan_->current && plan_->current->required && !conditions.has_match() && !conditions.wants_nothing()) {
+    co_return refuse_unconditional();
+  }
+  // The transaction that was in the way has changed the row, as a rule: what it is now must be looked at.
+  const bool conditional = plan_->current && !conditions.none();
+  const std::uint32_t most_retries = conditional ? std::max(plan_->retries, 1U) : plan_->retries;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, request);
@@ -163,26 +171,29 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
     if (!rows.format) co_return refuse_type();
+    if (announces_more(request, plan_->body_limit)) co_return refuse_length();
+    if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
     for (;;) {
       auto piece = co_await request.body->read();
       if (!piece) co_return refuse_body(piece.error());
       if (piece->empty()) break;
+      if (piece->size() > plan_->body_limit - rows.bytes.size()) co_return refuse_length();
       rows.bytes += *piece;
     }
   }
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
-    auto outcome = co_await write(request, settings, rows);
+    auto outcome = co_await write(request, conditions, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       rows.single = rows.single && outcome->written.size() <= 1;
       co_return answer(wish, rows, std::move(*outcome));
     }
     // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
-    if (outcome.error().sqlstate == "23505" && (tries != 0 || plan_->retries == 0)) {
+    if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
       outcome.error().failure = sql::Failure::statement;
     }
-    if (outcome.error().failure != sql::Failure::conflict || tries == plan_->retries) {
+    if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
       co_return failures_.answer(outcome.error(), Failed::writing);
     }
     co_await back_off.wait();
@@ -191,14 +202,16 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
 
 // All rows are looked at before the first is written.
 core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request,
-                                                                std::span<const sql::Setting> settings, Rows& rows) {
+                                                                     const Conditions& conditions,
+                                                                     std::span<const sql::Setting> settings,
+                                                                     Rows& rows) {
   const WritePlan& plan = *plan_;
   Outcome outcome;
   Binder binder;
   binder.take(rows.uploads);
   std::vector<sql::Argument> arguments;
   const auto reader_of_body = [&] {
-    auto reader = RowReader::make(*rows.format, plan.shape, {});
+    auto reader = RowReader::make(*rows.format, plan.shape, plan.row_limits);
     reader->feed(rows.bytes);
     return reader;
   };
@@ -212,6 +225,8 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   if (rows.format) {
     rows.count = 0;
     auto reader = reader_of_body();
+    std::optional<schema::RowCheck> check;
+    if (plan.schema) check.emplace(*plan.schema, plan.shape, *rows.format);
     for (auto next = next_of(*reader); next != RowReader::Next::end; next = next_of(*reader)) {
       if (next == RowReader::Next::broken) {
         outcome.refusal = refuse_unreadable({&reader->fault(), 1});
@@ -222,6 +237,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       if (next == RowReader::Next::bad_row) {
         fault = reader->fault();
       } else {
+        if (check && !check->holds(*reader, most_faults, outcome.faults)) {
+          if (outcome.faults.size() == most_faults) break;
+          continue;
+        }
         arguments.clear();
         auto bound = binder.bind(plan.main.sources, request, reader->row(), arguments);
         if (bound && row == 0) bound = bind_before(binder, request, reader->row());
@@ -244,9 +263,24 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
-  const auto transaction = database_.begin({.deadline = deadline, .isolation = plan.isolation, .settings = settings});
+  sql::Isolation isolation = plan.isolation;
+  const bool conditional = plan.current && !conditions.none();
+  if (conditional) {
+    // Who writes the row after this transaction has begun makes it fail. What is not there cannot be locked.
+    const bool locks = plan.current->lock && !conditions.has_none_match();
+    isolation = std::max(isolation, locks ? sql::Isolation::repeatable_read : sql::Isolation::serializable);
+  }
+  const auto transaction = database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings});
   if (plan.guards && plan.uploads.empty()) {
     auto refused = co_await plan.guards->ask(request, *transaction);
+    if (!refused) co_return std::unexpected(std::move(refused.error()));
+    if (*refused) {
+      outcome.refusal = std::move(**refused);
+      co_return outcome;
+    }
+  }
+  if (conditional) {
+    auto refused = co_await compare(request, conditions, *transaction);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {
       outcome.refusal = std::move(**refused);
@@ -311,6 +345,37 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   co_return outcome;
 }
 
+core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(const http::Request& request,
+                                                                              const Conditions& conditions,
+                                                                              sql::Transaction& transaction) const {
+  const CurrentRow& current = *plan_->current;
+  Binder binder;
+  std::vector<sql::Argument> arguments;
+  if (auto bound = binder.bind(current.sources, request, {}, arguments); !bound) {
+    co_return std::optional(refuse_value(bound.error()));
+  }
+  // Before it is read: whoever writes it now is waited for, and what has come of that is seen, or is a conflict.
+  if (current.lock && !conditions.has_none_match()) {
+    auto locked = co_await transaction.execute(*current.lock, arguments);
+    if (!locked) co_return std::unexpected(std::move(locked.error()));
+  }
+  auto found = co_await transaction.execute(current.statement, arguments);
+  if (!found) co_return std::unexpected(std::move(found.error()));
+  const sql::Block& row = found->rows;
+  if (row.rows > 1) {
+    co_return std::unexpected(sql::Error{sql::Failure::statement, {}, "more than one row for returns = \"object\"", 0});
+  }
+  switch (row.rows == 0 ? conditions.judge_nothing() : conditions.judge(current.version.state(row))) {
+    case Conditions::Verdict::proceed:
+      break;
+    case Conditions::Verdict::stale:
+      co_return std::optional(refuse_stale());
+    case Conditions::Verdict::known:
+      co_return std::optional(refuse_existing());
+  }
+  co_return std::optional<http::Response>{};
+}
+
 std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Request& request,
                                                            std::span<const Value> row) const {
   std::vector<sql::Argument> unused;
@@ -340,6 +405,15 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
       if (auto location = plan.location->of(written.rows)) response.fields.add_owned("Location", std::move(*location));
     }
   }
+  if (plan.returned && count == 1) {
+    for (const sql::Written& written : outcome.written) {
+      if (written.rows.rows == 0) continue;
+      if (const auto state = plan.returned->state(written.rows)) {
+        response.fields.add_owned("ETag", tag_of(*state, wish.format, wish.header));
+        response.tag_takes_suffix = true;
+      }
+    }
+  }
   // A body of several rows has as many objects for an answer.
   const bool several = outcome.written.size() > 1;
   const bool object = !several && (plan.object || (plan.inserts && rows.single && count == 1));
@@ -353,7 +427,8 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
   const auto columns = outcome.written.empty() ? std::span<const sql::Column>(plan.main.statement.columns)
                                                : outcome.written.front().rows.columns;
   std::unique_ptr<const sql::Layout> changed;
-  const sql::Layout* layout = (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
+  const sql::Layout* layout =
+      (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
   if (columns.data() != plan.main.statement.columns.data()) {
     changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = object});
     layout = changed.get();

@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "api/body/row_reader.h"
+#include "api/error_map.h"
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
 #include "api/require.h"
 #include "api/role.h"
+#include "api/schema/row_check.h"
 #include "api/source.h"
 #include "api/upload.h"
+#include "api/version.h"
 #include "core/reactor.h"
 #include "http/message.h"
 #include "http/router.h"
@@ -49,33 +52,40 @@ struct WritePlan {
     std::vector<Source> sources;  // in the order of the statement's parameters
   };
 
-  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own; prepared
-  // with declared_parameters().
+  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own;
+  // prepared with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
 
   std::string path;
   http::Method method{};
-  bool object = false;  // `returns`
+  bool object = false;   // `returns`
   bool inserts = false;  // what it does is to create: 201
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
+  std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
+  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
+  RowLimits row_limits;
   std::vector<Step> before;
   std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
   Shape shape;  // of the body; without names, and without uploads, it is not read
   UploadPlan uploads;
   std::optional<LocationPattern> location;
-  Layouts rows_layouts;    // of the main statement's columns
+  Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  std::shared_ptr<const RolePlan> role;          // null: it runs as the login
+  std::shared_ptr<const Guards> guards;          // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever
+  std::shared_ptr<const schema::Schema> schema;  // of each row; null: none
+  std::shared_ptr<const CurrentRow> current;     // null: the endpoint has no `version`
+  std::optional<Version> returned;               // of the main statement's columns, where it is known from them
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
-// with what they return. The body is held in memory, at most [server] body_limit; files that it brings are not: they go
-// to their stores before the transaction begins, and stay there if it fails.
+// with what they return. The body is held in memory, at most WritePlan::body_limit; files that it brings are not: they
+// go to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
   // `stores`: of the plan's uploads, in their order; they outlive it.
@@ -84,7 +94,7 @@ class WriteEndpoint final : public http::Handler {
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
-        failures_(plan_->path, trouble),
+        failures_(plan_->path, trouble, plan_->errors.get()),
         stores_(std::move(stores)) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
@@ -94,8 +104,12 @@ class WriteEndpoint final : public http::Handler {
   struct Outcome;
 
   [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
-  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request,
+  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
+  // An answer is a refusal, nothing is leave to go on; an error is the transaction's end.
+  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
+                                                                               const Conditions& conditions,
+                                                                               sql::Transaction& transaction) const;
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
                                                             std::span<const Value> row) const;
   [[nodiscard]] http::Response answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const;

@@ -235,5 +235,91 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
   EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of(block), std::nullopt) << "NULL is no place";
 }
 
+// PATCH of one row with the version "rev", of the columns (name, rev).
+class ConditionalWriteTest : public WriteEndpointTest {
+ public:
+  void make_patch(bool locks, bool required = false, std::uint32_t retries = 0) {
+    const std::vector<sql::Column> columns{{"name", text}, {"rev", text}};
+    EndpointOptions endpoint;
+    endpoint.path.value = "/films";
+    endpoint.returns = Returns::object;
+    MethodOptions options;
+    options.sql.value = "UPDATE";
+    options.retries = retries;
+    auto plan =
+        std::make_shared<WritePlan>(http::Method::patch, endpoint, options, *http::Pattern::parse(endpoint.path.value),
+                                    std::vector{statement("update", {}, columns)});
+    auto current = std::make_shared<CurrentRow>();
+    current->statement = statement("read", {}, columns);
+    if (locks) current->lock = statement("lock", {});
+    current->version = *Version::of("rev", columns);
+    current->required = required;
+    plan->current = current;
+    plan->returned = current->version;
+    handler = std::make_unique<WriteEndpoint>(plan, database, *reactor);
+  }
+  http::Response patch(std::vector<http::Field> fields) {
+    database.log.clear();
+    http::Request request;
+    request.fields = fields;
+    return testing::answer_of(*reactor, handler->handle(request));
+  }
+  const Step is_at_7{.rows = {{"a", "7"}}, .changes = 0, .error = {}};
+  const Step locked{.rows = {}, .changes = 0, .error = {}};
+  const Step written{.rows = {{"a", "8"}}, .changes = 1, .error = {}};
+};
+
+TEST_F(ConditionalWriteTest, TheRowIsReadAndLockedBeforeItIsWritten) {
+  make_patch(true);
+  database.steps = {locked, is_at_7, written};
+  http::Response response = patch({{"If-Match", "\"7\""}});
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.fields.get("ETag"), "\"8\"");
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\nread\nupdate\ncommitted\n");
+
+  make_patch(false);
+  database.steps = {is_at_7, written};
+  EXPECT_EQ(patch({{"If-Match", "\"7;csv\""}}).status, 200);
+  EXPECT_EQ(database.log, "begin serializable\nread\nupdate\ncommitted\n");
+
+  database.steps = {written};
+  EXPECT_EQ(patch({}).fields.get("ETag"), "\"8\"");
+  EXPECT_EQ(database.log, "begin\nupdate\ncommitted\n") << "without a condition nothing is read";
+}
+
+TEST_F(ConditionalWriteTest, WhatDoesNotHoldWritesNothing) {
+  make_patch(true);
+  database.steps = {locked, is_at_7};
+  EXPECT_EQ(patch({{"If-Match", "\"6\""}}).status, 412);
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\nread\ngone\n");
+  database.steps = {locked, locked};
+  EXPECT_EQ(patch({{"If-Match", "*"}}).status, 412) << "there is no row";
+  database.steps = {is_at_7};
+  EXPECT_EQ(patch({{"If-None-Match", "*"}}).status, 412);
+  EXPECT_EQ(database.log, "begin serializable\nread\ngone\n") << "what is not there cannot be locked";
+  database.steps = {locked, {.rows = {{"a", "7"}, {"b", "7"}}, .changes = 0, .error = {}}};
+  EXPECT_EQ(patch({{"If-Match", "*"}}).status, 500);
+  EXPECT_TRUE(database.log.ends_with("gone\n"));
+}
+
+TEST_F(ConditionalWriteTest, WhoeverWasInTheWayIsLookedAt) {
+  make_patch(true);
+  database.steps = {{.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")},
+                    locked,
+                    {.rows = {{"a", "8"}}, .changes = 0, .error = {}}};
+  EXPECT_EQ(patch({{"If-Match", "\"7\""}}).status, 412);
+  EXPECT_EQ(database.log, "begin repeatable read\nlock\ngone\nbegin repeatable read\nlock\nread\ngone\n")
+      << "also where nothing else is tried again";
+}
+
+TEST_F(ConditionalWriteTest, AConditionMayBeRequired) {
+  make_patch(true, true);
+  EXPECT_EQ(patch({}).status, 428);
+  EXPECT_EQ(patch({{"If-None-Match", "\"7\""}}).status, 428);
+  EXPECT_EQ(database.log, "");
+  database.steps = {locked, is_at_7, written};
+  EXPECT_EQ(patch({{"If-Match", "\"7\""}}).status, 200);
+}
+
 }  // namespace
 }  // namespace sluice::api

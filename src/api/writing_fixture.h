@@ -41,6 +41,7 @@ class FakeDatabase final : public sql::Database {
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions& options) override {
     log += "begin";
     if (options.isolation == sql::Isolation::serializable) log += " serializable";
+    if (options.isolation == sql::Isolation::repeatable_read) log += " repeatable read";
     log += '\n';
     return std::make_unique<FakeTransaction>(*this);
   }

@@ -80,17 +80,19 @@ struct ServerOptions {
             {.min = 1, .max = 64});
     v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
             {.min = 0, .max = 1024});
-    v.field("io", &ServerOptions::io,
-            "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
-            "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
-            "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
+    v.field(
+        "io", &ServerOptions::io,
+        "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
+        "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
+        "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
     v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
             {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,
             "The longest target (path and query) of a request: 414 beyond it.", {.min = 64_B, .max = 63_KiB});
     v.field("field_limit", &ServerOptions::field_limit, "The fields of a request's header: 431 beyond it.",
             {.min = 8, .max = 1000});
-    v.field("body_limit", &ServerOptions::body_limit, "The longest request body: 413 beyond it.", {.max = 16_GiB});
+    v.field("body_limit", &ServerOptions::body_limit,
+            "The longest request body: 413 beyond it. An endpoint may have its own.", {.max = 16_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
     v.field("body_timeout", &ServerOptions::body_timeout,
@@ -144,6 +146,7 @@ struct Options {
   std::vector<http::ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
+  std::vector<Named<api::ErrorOptions>> errors;
   std::optional<api::batch::Options> batch;
   std::optional<RequestLogOptions> request_log;
 
@@ -197,6 +200,9 @@ struct Options {
     v.field("request_log", &Options::request_log, "Every request as a row of a table, without its credentials.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
+    v.field(
+        "errors", &Options::errors,
+        "What errors of the databases are answered with, by SQLSTATE: `P0001 = 422`, or by its class: `23xxx = 409`.");
     for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
   }
 };

@@ -198,8 +198,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options, boot,
-                                    config.source, errors.list);
+    EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options,
+                                    boot, config.source, errors.list);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(database_options, endpoint.error());
     if (!*endpoint) continue;
@@ -237,7 +237,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   if (plan->options.batch) {
     plan->batch_database = plan->options.index_of_database(plan->options.batch->database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[plan->batch_database].value;
-    plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch, .set_config = {}, .routes = {}});
+    plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
+                                         .set_config = {},
+                                         .routes = {},
+                                         .body_limit = plan->options.server.body_limit,
+                                         .errors = api::ErrorMap::make({}, plan->options.errors)});
     if (!database_options.is_sqlite() && databases[plan->batch_database]) {
       auto statement = loop.run(databases[plan->batch_database]->prepare_writing(api::batch::set_config_statement,
                                                                                  next_ids[plan->batch_database]++, {}));

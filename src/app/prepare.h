@@ -26,8 +26,8 @@ namespace sluice::app {
 struct Plan {
   struct Endpoint {
     http::Pattern pattern;
-    std::size_t index = 0;     // in options.endpoints
-    std::size_t database = 0;  // index in options.databases
+    std::size_t index = 0;                         // in options.endpoints
+    std::size_t database = 0;                      // index in options.databases
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const api::WritePlan>> writes;
     std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
@@ -61,13 +61,13 @@ struct Plan {
   std::vector<WebSocket> websockets;
   std::optional<RequestLogPlan> request_log;
   std::optional<api::batch::Plan> batch;
-  std::size_t batch_database = 0;  // index in options.databases
-  std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]
+  std::size_t batch_database = 0;                                 // index in options.databases
+  std::shared_ptr<const api::openapi::Published> openapi;         // null: there is no [openapi]
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
-  std::shared_ptr<const net::tls::ServerContext> tls;  // null: there is no [server.tls]
-  Io io;                                               // what the cores are to wait with
-  std::vector<std::string> warnings;                   // what works and may still be a mistake
-  std::vector<std::string> routes;                     // patterns by route id; the first is "no route"
+  std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
+  Io io;                                                          // what the cores are to wait with
+  std::vector<std::string> warnings;                              // what works and may still be a mistake
+  std::vector<std::string> routes;                                // patterns by route id; the first is "no route"
 };
 
 // Why there is no plan: text for the operator, and what the program exits with.

@@ -7,6 +7,7 @@
 #include "api/file_endpoint.h"
 #include "api/table_sql.h"
 #include "app/config/statement.h"
+#include "app/config/text.h"
 #include "app/config/values.h"
 #include "sql/reading.h"
 
@@ -35,7 +36,8 @@ EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions&
       source_(source),
       errors_(errors),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
-      role_(api::role_plan(database_options)) {}
+      role_(api::role_plan(database_options)),
+      error_map_(api::ErrorMap::make(options.errors, all.errors)) {}
 
 sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
   auto pattern = http::Pattern::parse(options_.path.value);
@@ -74,10 +76,41 @@ void EndpointPreparation::prepare_get() {
   }
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
+  made->errors = error_map_;
   const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
   if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
+  if (options_.version.value.empty()) return;
+  if (!made_.get->version) {
+    std::vector<std::string_view> names;
+    for (const sql::Column& column : made_.get->statement.columns) names.push_back(column.name);
+    complain(options_.version.position, "\"get\" returns no column \"" + options_.version.value + "\"",
+             config::did_you_mean(options_.version.value, names));
+  } else if (!options_.writing_methods().empty()) {
+    prepare_current_row();
+  }
+}
+
+// How methods that write see GET's row.
+void EndpointPreparation::prepare_current_row() {
+  auto statement = take(options_.get, loop_.run(database_.prepare_writing(options_.get.value, next_id_++, declared_)));
+  if (!statement) return;
+  auto current = std::make_shared<api::CurrentRow>();
+  current->statement = std::move(*statement);
+  current->sources = made_.get->sources;
+  current->version = *made_.get->version;
+  current->required = options_.require_match.value;
+  if (dialect_ == sql::Dialect::postgres && !role_) {
+    const std::string text = api::locking_statement(options_.get.value);
+    auto lock = loop_.run(database_.prepare_writing(text, next_id_++, declared_));
+    if (!lock && lock.error().failure != sql::Failure::statement) {
+      refused(options_.get, lock.error());
+      return;
+    }
+    if (lock) current->lock = std::move(*lock);
+  }
+  current_ = std::move(current);
 }
 
 void EndpointPreparation::prepare_changes() {
@@ -88,6 +121,7 @@ void EndpointPreparation::prepare_changes() {
   made->boot = boot_;
   made->options = *options_.changes;
   made->role = role_;
+  made->errors = error_map_;
   if (made_.get) {
     made->guards = made_.get->guards;
   } else if (const auto guards = guards_of(nullptr, false)) {
@@ -158,7 +192,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
-  made->role = role_;
+  complete(*made, writing);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   made_.sets.push_back(std::move(made));
 }
@@ -182,11 +216,38 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   auto made =
       std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
-  made->role = role_;
+  complete(*made, writing);
+  if (current_) {
+    made->current = current_;
+    made->returned = api::returned_version(current_->version, options_.version.value, made_.get->statement.columns,
+                                           made->main.statement.columns);
+  }
   settle_uploads(*made, writing);
   // Those of a method that takes files are asked before, outside of its transaction.
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   made_.writes.push_back(std::move(made));
+}
+
+template <class WritePlan>
+void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& writing) {
+  made.role = role_;
+  made.errors = error_map_;
+  made.body_limit = api::body_limit(options_, writing, all_.server.body_limit);
+  if (made.body_limit > all_.server.body_limit) made.more_body = made.body_limit - all_.server.body_limit;
+  if (!writing.schema) return;
+  const JsonOrFile& written = writing.schema->value;
+  if (made.shape.names.empty()) {
+    complain(writing.schema->position, "\"schema\" is of a body, and this method takes nothing from one");
+    return;
+  }
+  auto parsed = api::schema::Schema::parse(written.json);
+  if (!parsed) {
+    const auto& [pointer, reason] = parsed.error();
+    complain(writing.schema->position, "the schema" + (written.file.empty() ? "" : " " + written.file) +
+                                           (pointer.empty() ? "" : ", at " + pointer) + ": " + reason);
+    return;
+  }
+  made.schema = std::move(*parsed);
 }
 
 // Tells the method's files what their stores take, and what is wrong with them.
@@ -195,6 +256,9 @@ void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::Method
   if (!plan.uploads.fault.empty()) {
     complain(position, std::string(http::name_of(plan.method)) + ": " + plan.uploads.fault);
     return;
+  }
+  for (const auto* limit : {&writing.body_limit, &options_.body_limit}) {
+    if (!plan.uploads.empty() && *limit) complain((*limit)->position, "the limits of files are those of their stores");
   }
   if (!plan.uploads.empty() && plan.method == http::Method::delete_) complain(position, "DELETE takes no files");
   for (api::UploadPlan::File& file : plan.uploads.files) {
@@ -285,8 +349,9 @@ void EndpointPreparation::refused(const Located<std::string>& text, const sql::E
   }
 }
 
-void EndpointPreparation::complain(Position position, const std::string& what) {
-  errors_.push_back({.position = position, .message = "endpoint \"" + options_.path.value + "\": " + what});
+void EndpointPreparation::complain(Position position, const std::string& what, std::string hint) {
+  errors_.push_back(
+      {.position = position, .message = "endpoint \"" + options_.path.value + "\": " + what, .hint = std::move(hint)});
 }
 
 }  // namespace sluice::app

@@ -28,6 +28,7 @@ class EndpointPreparation {
 
  private:
   void prepare_get();
+  void prepare_current_row();
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
@@ -36,6 +37,9 @@ class EndpointPreparation {
                           std::vector<Located<std::string>> texts, bool updates_first);
   void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
+  // What methods that write have in common.
+  template <class WritePlan>
+  void complete(WritePlan& made, const api::MethodOptions& writing);
 
   // Of the endpoint and of one of its methods, null is GET; nothing where it was complained about.
   [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
@@ -44,7 +48,7 @@ class EndpointPreparation {
   [[nodiscard]] std::optional<sql::Statement> take(const Located<std::string>& text,
                                                    sql::Result<sql::Statement> statement);
   void refused(const Located<std::string>& text, const sql::Error& error);
-  void complain(Position position, const std::string& what);
+  void complain(Position position, const std::string& what, std::string hint = {});
 
   Loop& loop_;
   const api::EndpointOptions& options_;
@@ -60,8 +64,10 @@ class EndpointPreparation {
   Plan::Endpoint made_;
   std::vector<sql::Parameter> declared_;
   std::shared_ptr<const api::RolePlan> role_;
-  std::vector<std::string> used_;  // names of parameters that statements take
-  bool whole_ = true;              // every statement was taken
+  std::shared_ptr<const api::ErrorMap> error_map_;
+  std::shared_ptr<const api::CurrentRow> current_;  // what methods that write compare; null: there is no version
+  std::vector<std::string> used_;                   // names of parameters that statements take
+  bool whole_ = true;                               // every statement was taken
   std::optional<sql::Error> away_;
 };
 

@@ -30,17 +30,19 @@ std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::
   return http::HttpsRedirect(next);
 }
 
-// The longest body that an endpoint may ask for: its files, and the fields beside them.
+// The longest body that an endpoint may ask for: by its own limit, or its files, and the fields beside them.
 std::uint64_t most_body(const Plan& plan) {
   std::uint64_t most = 0;
   for (const Plan::Endpoint& endpoint : plan.endpoints) {
     for (const auto& write : endpoint.writes) {
+      most = std::max(most, write->body_limit);
       std::uint64_t files = 0;
       for (const api::UploadPlan::File& file : write->uploads.files) {
         files += plan.options.stores[*plan.options.find_store(file.store)].value.limit.value;
       }
       if (files != 0) most = std::max(most, plan.options.server.body_limit + files);
     }
+    for (const auto& set : endpoint.sets) most = std::max(most, set->body_limit);
   }
   return most;
 }
@@ -105,8 +107,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   };
 
   if (const auto& log = plan_->request_log) {
-    request_log_ =
-        std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
+    request_log_ = std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
     core.tasks().spawn(request_log_->run());
   }
 

@@ -46,6 +46,7 @@
 //   ByteSize                    "16KiB", "1MiB", "2GiB", or a plain number of bytes
 //   Scalar                      a string, integer, float or boolean, kept as its text
 //   app::config::Value          anything that JSON has too, kept as it is (in files of tests)
+//   JsonOrFile                  JSON: a table, a string that begins with "{", or the path of a file
 //   std::optional<T>            as T; absent is nullopt
 //   Located<T>                  as T, with where it stands in the file
 //   std::vector<T>              a list of T; of declared structs: [[key]]
@@ -104,6 +105,12 @@ struct ByteSize {
 // The text of a string, integer, float or boolean.
 struct Scalar {
   std::string text;
+};
+
+// A JSON object, or the file that holds it.
+struct JsonOrFile {
+  std::string json;
+  std::string file;  // empty: it stands in the configuration itself
 };
 
 inline namespace literals {

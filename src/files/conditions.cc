@@ -1,34 +1,9 @@
 #include "files/conditions.h"
 
 #include "files/http_date.h"
+#include "http/entity_tag.h"
 
 namespace sluice::files {
-namespace {
-
-// Takes an entity-tag and its comma off the front of a list; empty where there is none. What is no entity-tag is passed
-// over up to the next comma. Commas may be inside of a tag, quotes may not (RFC 9110, 8.8.3).
-std::string_view next_tag(std::string_view& list) {
-  for (;;) {
-    while (!list.empty() && (list[0] == ' ' || list[0] == '\t' || list[0] == ',')) list.remove_prefix(1);
-    if (list.empty()) return {};
-    const std::size_t quote = list.starts_with("W/") ? 2 : 0;
-    std::size_t end = std::string_view::npos;
-    if (list.size() > quote && list[quote] == '"') end = list.find('"', quote + 1);
-    if (end != std::string_view::npos) {
-      std::size_t next = end + 1;
-      while (next < list.size() && (list[next] == ' ' || list[next] == '\t')) ++next;
-      if (next == list.size() || list[next] == ',') {
-        const std::string_view tag = list.substr(0, end + 1);
-        list.remove_prefix(next);
-        return tag;
-      }
-    }
-    const auto comma = list.find(',');
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma);
-  }
-}
-
-}  // namespace
 
 void Conditions::take(Single& single, Seen bit, std::string_view value) {
   single.is_void = (seen_ & bit) != 0;
@@ -59,7 +34,7 @@ bool Conditions::lists(std::string_view name, std::string_view tag, bool strongl
     std::string_view list = field.value;
     if (list == "*") return true;
     while (!list.empty()) {
-      std::string_view item = next_tag(list);
+      std::string_view item = http::next_entity_tag(list);
       if (!strongly && item.starts_with("W/")) item.remove_prefix(2);
       if (item == tag) return true;
     }

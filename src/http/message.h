@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/uio.h>
-
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -11,6 +9,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <sys/uio.h>
 
 #include "base/assert.h"
 #include "base/buffer.h"
@@ -42,7 +42,8 @@ struct Field {
 
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 
-// The body of a request, pulled by the handler. What a handler does not read, the connection reads and drops, or closes.
+// The body of a request, pulled by the handler. What a handler does not read, the connection reads and drops, or
+// closes.
 class BodyReader {
  public:
   virtual ~BodyReader() = default;
@@ -58,13 +59,13 @@ struct Request {
   Method method{};
   Version version{};
   std::string_view method_text;
-  std::string_view target;    // as it was sent
-  std::string_view path;      // decoded, dot segments removed; begins with '/'; "*" or empty: OPTIONS *, CONNECT
+  std::string_view target;  // as it was sent
+  std::string_view path;    // decoded, dot segments removed; begins with '/'; "*" or empty: OPTIONS *, CONNECT
   // `path` for whoever splits it into segments: the same bytes, except that a slash which came encoded (%2F), and so is
   // data, is a NUL. No path holds one otherwise.
   std::string_view segments;
-  std::string_view query;     // as it was sent, without '?'
-  std::string_view authority; // Host, or :authority
+  std::string_view query;      // as it was sent, without '?'
+  std::string_view authority;  // Host, or :authority
   std::span<const Field> fields;
   BodyReader* body = nullptr;  // null: there is none
   std::string_view peer;       // the client's address, without its port
@@ -205,6 +206,9 @@ struct Response {
   Body body;
   // With status 101 (in HTTP/2: 200), no body, and only where the request asked for it: what follows the answer.
   std::unique_ptr<Upgrade> upgrade{};
+  // The ETag is compared by what stands before its first semicolon: a coding adds its name ("7;gzip"), so that the tag
+  // stays one that If-Match takes. Another strong tag becomes weak.
+  bool tag_takes_suffix = false;
 };
 
 // RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes; `members`

@@ -33,6 +33,7 @@ struct Error {
   std::string sqlstate;        // five characters; SQLite's codes as PostgreSQL would say it; empty where there is none
   std::string message;         // the database's own words: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
+  std::size_t headline = SIZE_MAX;  // bytes of `message` before its detail and its hint
 };
 
 template <class T>

@@ -34,6 +34,13 @@ constexpr std::array<std::string_view, 18> not_passed_on{"accept",
                                                          "transfer-encoding",
                                                          "upgrade"};
 
+bool has_conditions(const std::vector<Call>& calls) {
+  return std::ranges::any_of(calls, [](const Call& call) {
+    return std::ranges::any_of(
+        call.fields, [](const auto& field) { return field.first == "if-match" || field.first == "if-none-match"; });
+  });
+}
+
 bool passed_on(std::string_view name) {
   return std::ranges::none_of(not_passed_on, [&](std::string_view each) { return http::same_name(each, name); });
 }
@@ -235,7 +242,7 @@ Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy
       policies_(std::move(policies)),
       reactor_(reactor),
       trouble_(trouble),
-      failures_(plan.options.path.value, trouble) {}
+      failures_(plan.options.path.value, trouble, plan.errors.get()) {}
 
 Batch::~Batch() = default;
 
@@ -251,11 +258,13 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   if (body_format(request) != BodyFormat::json) {
     co_return http::problem(415, "A batch is application/json, in UTF-8 and not compressed.");
   }
+  if (announces_more(request, plan_.body_limit)) co_return refuse_length();
   std::string json;
   for (;;) {
     auto piece = co_await request.body->read();
     if (!piece) co_return refuse_body(piece.error());
     if (piece->empty()) break;
+    if (piece->size() > plan_.body_limit - json.size()) co_return refuse_length();
     json += *piece;
   }
   const auto calls = parse_calls(json, plan_.options.calls);
@@ -284,7 +293,9 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   for (std::uint32_t tries = 0;; ++tries) {
     const auto& options = plan_.options;
     const Instant deadline = options.timeout ? reactor_.now() + *options.timeout : never;
-    database.open({.deadline = deadline, .isolation = options.isolation, .settings = {}});
+    // What a condition has been compared with must hold until the end; which rows that is, not every call can lock.
+    const auto isolation = has_conditions(*calls) ? sql::Isolation::serializable : options.isolation;
+    database.open({.deadline = deadline, .isolation = isolation, .settings = {}});
     Answer answer = co_await attempt(*use.lane, request, *calls);
     const auto& failure = database.failure();
     if (!failure && !answer.refusal) {

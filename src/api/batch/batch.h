@@ -39,6 +39,8 @@ struct Plan {
   Options options;
   std::optional<sql::Statement> set_config;  // PostgreSQL
   std::vector<Route> routes;
+  std::uint64_t body_limit = UINT64_MAX;   // bytes, of the batch's own body: 413
+  std::shared_ptr<const ErrorMap> errors;  // of what fails when all is committed; null: codes are answered as ever
 };
 
 // POST of several calls of endpoints, that are done together or not at all. Each is handled as if it had come alone,

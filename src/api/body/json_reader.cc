@@ -134,7 +134,7 @@ RowReader::Next JsonReader::element() {
     if (json_.object()) {
       const auto size = static_cast<std::size_t>(json_.at() - begin);
       end_element(json_.at());
-      return size > limits_.row_bytes ? too_long(begin) : good_row(begin);
+      return size > limits_.row_bytes ? too_long(begin) : good_row(begin, begin + size);
     }
   }
   const char* const stop = scan_.run(begin + scanned_, end);
@@ -156,7 +156,7 @@ RowReader::Next JsonReader::element() {
     json_.begin(begin, end);
     if (json_.object()) {
       end_element(json_.at());
-      return good_row(begin);
+      return good_row(begin, json_.at());
     }
   }
   if (stop == nullptr) {
@@ -189,6 +189,10 @@ std::string JsonReader::pointer_to(std::string_view name) const {
   std::string pointer = JsonRow::pointer_to(name);
   if (!single_) JsonRow::prepend(std::to_string(row_ - 1), pointer);
   return pointer;
+}
+
+std::string JsonReader::place_of(std::string_view pointer) const {
+  return single_ ? std::string(pointer) : "/" + std::to_string(row_ - 1) + std::string(pointer);
 }
 
 // Where the row's fault is, from the body's root on.
@@ -232,7 +236,7 @@ RowReader::Next NdjsonReader::line(char* begin, char* end) {
     good = json_.at() == end || json_.fail(json_.at(), "there is something behind the row's object");
   }
   *end = kept;
-  return good ? good_row(begin) : bad_row(json_.at(), json_.reason(), json_.pointer());
+  return good ? good_row(begin, end) : bad_row(json_.at(), json_.reason(), json_.pointer());
 }
 
 }  // namespace sluice::api

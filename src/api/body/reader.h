@@ -10,6 +10,9 @@
 
 namespace sluice::api {
 
+// The name "a.b" of the place "/a/b".
+[[nodiscard]] std::string column_of(std::string_view pointer);
+
 // What the readers of all formats have in common.
 class Reader : public RowReader {
  public:
@@ -23,10 +26,14 @@ class Reader : public RowReader {
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
   [[nodiscard]] std::uint64_t row_line() final { return text_.line_of(row_begin_); }
   [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
-    return {.line = row_line(),
-            .row = row_ - 1,
-            .pointer = pointer_to(shape_.names[name]),
-            .reason = std::move(reason)};
+    return {
+        .line = row_line(), .row = row_ - 1, .pointer = pointer_to(shape_.names[name]), .reason = std::move(reason)};
+  }
+  [[nodiscard]] RowFault fault_at(std::string_view pointer, std::string reason) final {
+    return {.line = row_line(), .row = row_ - 1, .pointer = place_of(pointer), .reason = std::move(reason)};
+  }
+  [[nodiscard]] std::string_view row_text() const final {
+    return row_end_ != nullptr ? std::string_view(row_begin_, row_end_) : std::string_view{};
   }
 
  protected:
@@ -36,11 +43,15 @@ class Reader : public RowReader {
   // A field of the row that was read last, as faults name it.
   [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
 
+  // A place within the row that was read last, likewise.
+  [[nodiscard]] virtual std::string place_of(std::string_view pointer) const { return column_of(pointer); }
+
   [[nodiscard]] bool finished() const { return finished_; }
 
-  // One that begins here.
-  Next good_row(const char* begin) {
+  // One that begins here; its end is null where it is no JSON.
+  Next good_row(const char* begin, const char* end = nullptr) {
     row_begin_ = begin;
+    row_end_ = end;
     fields_.complete();
     ++row_;
     return Next::row;
@@ -85,6 +96,7 @@ class Reader : public RowReader {
 
   const Shape& shape_;
   const char* row_begin_ = nullptr;
+  const char* row_end_ = nullptr;
   bool finished_ = false;
   Next last_ = Next::need_more;
 };

@@ -79,6 +79,10 @@ class RowReader {
   [[nodiscard]] virtual std::uint64_t row_line() = 0;
   // That a value of the row, by its place in Shape::names, is wrong for another reason. After `row`.
   [[nodiscard]] virtual RowFault fault_of(std::size_t name, std::string reason) = 0;
+  // Likewise, of a place within the row (RFC 6901, from the row on).
+  [[nodiscard]] virtual RowFault fault_at(std::string_view pointer, std::string reason) = 0;
+  // The row as it is written, of json and ndjson; else nothing. After `row`, and as long.
+  [[nodiscard]] virtual std::string_view row_text() const = 0;
   // Whether the body is one object (or a form), rather than an array or lines: known with the first row.
   [[nodiscard]] virtual bool single() const = 0;
 };

@@ -24,8 +24,9 @@ struct Plan {
   std::string path;  // of the endpoint, and "/changes"
   std::string boot;
   Options options;
-  std::shared_ptr<const RolePlan> role;  // null: it runs as the login
-  std::shared_ptr<const Guards> guards;  // null: nothing is required
+  std::shared_ptr<const RolePlan> role;    // null: it runs as the login
+  std::shared_ptr<const Guards> guards;    // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
   // With a role: what is asked of the database before a stream begins, all parameters NULL. It returns no rows, and is
   // refused to whom the endpoint's GET would be refused.
   std::optional<sql::Statement> permission;

@@ -8,6 +8,7 @@
 
 #include "api/openapi/json_object.h"
 #include "api/openapi/schema.h"
+#include "api/schema/rules.h"
 #include "http/message.h"
 
 namespace sluice::api::openapi {
@@ -71,7 +72,7 @@ std::string_view meaning_of(int status) {
     case 409:
       return "It collides with what is there, or with what somebody else is changing.";
     case 412:
-      return "The file is another one by now.";
+      return "What there is, is not what If-Match or If-None-Match says.";
     case 416:
       return "The file has no such bytes.";
     case 413:
@@ -82,6 +83,8 @@ std::string_view meaning_of(int status) {
       return "The body is in none of the formats that are taken.";
     case 422:
       return "The body has values that cannot be taken; nothing has been written.";
+    case 428:
+      return "The request must say with If-Match which state is to be changed.";
     case 431:
       return "The header is longer than the server takes.";
     case 507:
@@ -369,10 +372,13 @@ class Maker {
   };
 
   // Adds `own`, and what every operation may answer.
-  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const Guards* guards) {
+  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const auto& plan) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
-    if (guards != nullptr) {
-      for (const int status : guards->statuses()) own.insert(status);
+    if (plan.guards) {
+      for (const int status : plan.guards->statuses()) own.insert(status);
+    }
+    if (plan.errors) {
+      for (const int status : plan.errors->statuses()) own.insert(status);
     }
     if (!resource.pattern->names().empty()) own.insert(404);
     if (!resource.security.empty()) own.insert(401);
@@ -428,6 +434,16 @@ class Maker {
       R"({"description":"How many rows there are, where it is known at the beginning; else it is a trailer.",)"
       R"("schema":{"type":"integer","minimum":0}})";
 
+  static constexpr std::string_view entity_tag =
+      R"({"description":"Of the state, for If-Match and If-None-Match.","schema":{"type":"string"}})";
+
+  static void add_condition(Parameters& parameters, std::string_view name, std::string_view meaning, bool required) {
+    JsonObject parameter;
+    parameter.add_text("name", name).add_text("in", "header").add_text("description", meaning);
+    if (required) parameter.add("required", "true");
+    parameters.add_raw(parameter.add("schema", R"({"type":"string"})").text());
+  }
+
   JsonObject reading(const Resource& resource) {
     const EndpointPlan& plan = *resource.get;
     Parameters parameters;
@@ -441,13 +457,19 @@ class Maker {
       responses.add("206", answer("The part of it that was asked for.", content,
                                   R"({"Content-Range":{"schema":{"type":"string"}}})"));
       responses.add("304", answer("The client has it already.", ""));
-      add_problems(responses, resource, {404, 412, 416}, plan.guards.get());
+      add_problems(responses, resource, {404, 412, 416}, plan);
       JsonObject operation;
       if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
       return operation.add("responses", responses.text());
     }
     const std::string row = row_schema(plan.statement.columns);
-    if (plan.object) {
+    if (plan.version) {
+      add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
+      add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
+      const std::string headers = JsonObject().add("ETag", entity_tag).text();
+      responses.add("200", answer("The one row.", row_content(row, Shown::object), headers));
+      responses.add("304", answer("It is what the client has.", "", headers));
+    } else if (plan.object) {
       responses.add("200", answer("The one row.", row_content(row, Shown::object)));
     } else {
       responses.add(
@@ -455,7 +477,8 @@ class Maker {
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
-    add_problems(responses, resource, std::move(own), plan.guards.get());
+    if (plan.version) own.insert(412);
+    add_problems(responses, resource, std::move(own), plan);
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
@@ -469,7 +492,7 @@ class Maker {
     responses.add("200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of the "
                                 "name `reset` the resource is to be read anew.",
                                 R"({"text/event-stream":{"schema":{"type":"string"}}})"));
-    add_problems(responses, resource, {}, resource.changes->guards.get());
+    add_problems(responses, resource, {}, *resource.changes);
     return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
   }
 
@@ -483,20 +506,27 @@ class Maker {
     return found == resource.tables.end() ? nullptr : &found->second;
   }
 
-  // In every format that is taken: one object, or several.
-  std::string request_body(const std::string& object, const std::string& form) {
+  // In every format that is taken: one object, or several. `given`: what the configuration says of the object, or null.
+  std::string request_body(const std::string& object, const std::string& form, const schema::Schema* given) {
     const auto named = [&](std::string_view what, const std::string& schema) {
       const std::string name = schema_name(what);
       schemas_.add(name, schema);
       return reference("schemas", name);
     };
-    const std::string one = named("Body", object);
+    std::string one;
+    if (given != nullptr) {
+      const std::string name = schema_name("Body");
+      schemas_.add(name, schema::relocated(given->text(), "#/components/schemas/" + name));
+      one = reference("schemas", name);
+    } else {
+      one = named("Body", object);
+    }
     const std::string schema = R"({"anyOf":[)" + one + R"(,{"type":"array","items":)" + one + "}]}";
     JsonObject content;
     content.add("application/json", JsonObject().add("schema", schema).text());
     for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
     content.add("application/x-www-form-urlencoded",
-                JsonObject().add("schema", form == object ? one : named("Form", form)).text());
+                JsonObject().add("schema", form == object && given == nullptr ? one : named("Form", form)).text());
     return JsonObject().add("required", "true").add("content", content.text()).text();
   }
 
@@ -524,6 +554,15 @@ class Maker {
     for (const WritePlan::Step& step : plan.before) take(step);
     if (plan.update_first) take(*plan.update_first);
     take(plan.main);
+    if (plan.current) {
+      // A PUT may say that nothing is there yet instead.
+      const bool either = plan.method == Method::put;
+      add_condition(parameters, "If-Match", "The ETag of the state that is to be changed: 412 where it is another one.",
+                    plan.current->required && !either);
+      if (either) {
+        add_condition(parameters, "If-None-Match", "`*`: only what is not there is written, else 412.", false);
+      }
+    }
 
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
@@ -532,17 +571,21 @@ class Maker {
       operation.add("requestBody", upload_body(plan.uploads, fields));
     } else if (has_body) {
       const std::string object = R"({"type":"object"})";
-      operation.add("requestBody", whole_body
-                                       ? request_body(object, object)
-                                       : request_body(fields.schema(Null::possible), fields.schema(Null::never)));
+      operation.add("requestBody", whole_body ? request_body(object, object, plan.schema.get())
+                                              : request_body(fields.schema(Null::possible), fields.schema(Null::never),
+                                                             plan.schema.get()));
     }
 
     JsonObject responses;
     const bool has_columns = !plan.main.statement.columns.empty();
     const bool misses = plan.object && !plan.inserts;
-    const std::string created_headers =
-        plan.location ? R"({"Location":{"description":"Where it is, of a single row.","schema":{"type":"string"}}})"
-                      : "";
+    JsonObject headers;
+    if (plan.returned) headers.add("ETag", entity_tag);
+    const std::string done_headers = headers.empty() ? "" : headers.text();
+    if (plan.location) {
+      headers.add("Location", R"({"description":"Where it is, of a single row.","schema":{"type":"string"}})");
+    }
+    const std::string created_headers = headers.empty() ? "" : headers.text();
     if (!has_columns) {
       if (plan.inserts) responses.add("201", answer("It has been created.", "", created_headers));
       responses.add("204", answer("It is done.", ""));
@@ -556,19 +599,21 @@ class Maker {
       }
       const std::string content = row_content(row, shown);
       if (plan.inserts) {
-        responses.add("200",
-                      answer(plan.update_first ? "It has been replaced." : "There was nothing to create.", content));
+        responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",
+                                    content, done_headers));
         responses.add("201", answer("It has been created.", content, created_headers));
         if (plan.object) responses.add("204", answer("There was nothing to create.", ""));
       } else {
-        responses.add("200", answer("It is done.", content));
+        responses.add("200", answer("It is done.", content, done_headers));
       }
     }
     std::set<int> own = {406, 409, 422};
     if (has_body || !plan.uploads.empty()) own.insert({408, 413, 415});
     if (!plan.uploads.empty()) own.insert(507);
     if (misses) own.insert(404);
-    add_problems(responses, resource, own, plan.guards.get());
+    if (plan.current) own.insert(412);
+    if (plan.current && plan.current->required) own.insert(428);
+    add_problems(responses, resource, own, plan);
     return operation.add("responses", responses.text());
   }
 
@@ -626,10 +671,10 @@ class Maker {
     JsonObject responses;
     responses.add("200",
                   answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
-    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan.guards.get());
+    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan);
     JsonObject operation;
     return operation.add("parameters", parameters.list().text())
-        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never)))
+        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never), plan.schema.get()))
         .add("responses", responses.text());
   }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "http/entity_tag.h"
+
 namespace sluice::api::openapi {
 namespace {
 
@@ -18,17 +20,13 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-// RFC 9110, 13.1.2: compared weakly. The tag holds no comma.
+// RFC 9110, 13.1.2: compared weakly.
 bool knows(const http::Request& request, std::string_view tag) {
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "if-none-match")) continue;
-    for (std::string_view rest = field.value; !rest.empty();) {
-      const auto comma = rest.find(',');
-      std::string_view one = rest.substr(0, comma);
-      rest = comma == rest.npos ? std::string_view{} : rest.substr(comma + 1);
-      while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
-      while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
-      if (one == "*") return true;
+    if (field.value == "*") return true;
+    for (std::string_view list = field.value; !list.empty();) {
+      std::string_view one = http::next_entity_tag(list);
       if (one.starts_with("W/")) one.remove_prefix(2);
       if (one == tag) return true;
     }

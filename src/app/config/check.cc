@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "api/error_map.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
@@ -38,6 +39,7 @@ class Checker {
     }
     for (const auto& database : options_.databases) check_database(database.value);
     for (const auto& policy : options_.policies) check_policy(policy);
+    check_errors(options_.errors);
     for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& files : options_.files) check_files(files);
@@ -318,11 +320,79 @@ class Checker {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    check_version(endpoint);
+    check_errors(endpoint.errors);
+    check_limits_of_bodies(endpoint);
     choose_stores(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
       check_source(endpoint, parameter.value, pattern);
+    }
+  }
+
+  void check_errors(const std::vector<Named<api::ErrorOptions>>& errors) {
+    for (const auto& [name, options] : errors) {
+      if (const std::string wrong = api::check_error_code(name.value); !wrong.empty()) {
+        complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));
+      }
+      const auto status = static_cast<int>(options.status.value);
+      if (status != 0 && options.title.empty() && http::reason_phrase(status).empty()) {
+        complain(options.status.position, fmt::format("{} is no status that has a name of its own", status),
+                 "add a title");
+      }
+      if (status == 401) complain(options.status.position, "401 asks for a token, which is the policy's matter");
+      if (options.show_message && !options.detail.value.empty()) {
+        complain(options.detail.position,
+                 "\"detail\" is either this or, with \"show_message\", the database's message");
+      }
+      const std::string& type = options.type.value;
+      if (std::ranges::any_of(type, [](char c) { return c <= ' ' || c > '~' || c == '"' || c == '<' || c == '>'; })) {
+        complain(options.type.position, "a type is a URI, of printable ASCII without spaces");
+      }
+    }
+  }
+
+  void check_limits_of_bodies(const api::EndpointOptions& endpoint) {
+    const auto methods = endpoint.writing_methods();
+    for (const auto* limit : {&endpoint.body_limit, &endpoint.row_limit}) {
+      if (*limit && methods.empty()) {
+        complain((*limit)->position, "this limit is for methods that write, and there is none");
+      }
+    }
+    const auto fits = [&](const std::optional<Located<ByteSize>>& row, std::uint64_t body) {
+      if (row && row->value.bytes > body) {
+        complain(row->position, fmt::format("no row of that length is taken: body_limit is {}", format_size({body})));
+      }
+    };
+    fits(endpoint.row_limit, api::body_limit(endpoint, {}, options_.server.body_limit));
+    for (const auto& [method, writing] : methods) {
+      fits(writing->row_limit, api::body_limit(endpoint, *writing, options_.server.body_limit));
+    }
+  }
+
+  void check_version(const api::EndpointOptions& endpoint) {
+    const auto methods = endpoint.writing_methods();
+    if (endpoint.version.position.line == 0) {
+      if (endpoint.require_match.value) {
+        complain(endpoint.require_match.position, "\"require_match\" is for an endpoint with \"version\"");
+      }
+      return;
+    }
+    if (endpoint.require_match.value && methods.empty()) {
+      complain(endpoint.require_match.position, "\"require_match\" is for methods that write, and there is none");
+    }
+    if (endpoint.version.value.empty()) {
+      complain(endpoint.version.position, "\"version\" names a column of \"get\"", "\"*\" stands for all of them");
+    } else if (endpoint.get.value.empty()) {
+      complain(endpoint.version.position, "\"version\" names a column of \"get\", which is not there");
+    } else if (endpoint.returns != api::Returns::object) {
+      complain(endpoint.version.position, "\"version\" is of one row", "add returns = \"object\"");
+    }
+    for (const auto& [method, writing] : methods) {
+      if (!writing->set.value && writing->existing.value.empty()) continue;
+      complain(endpoint.version.position, "\"version\" is of one row, and a set has many",
+               "give the set an endpoint of its own");
     }
   }
 

@@ -140,6 +140,19 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     if (database.value.is_sqlite()) resolve_database(database.value.url.value, folder);
     database.value.folder = folder.string();
   }
+  for (auto& endpoint : options.endpoints) {
+    for (auto* method : {&endpoint.post, &endpoint.put, &endpoint.patch, &endpoint.delete_}) {
+      if (!*method || !(*method)->schema || (*method)->schema->value.file.empty()) continue;
+      auto& schema = *(*method)->schema;
+      const std::string path = from_folder(folder, schema.value.file);
+      if (auto text = read_file(path)) {
+        schema.value.json = std::move(*text);
+      } else {
+        errors.push_back(
+            {schema.position, fmt::format("the schema {}", text.error()), fmt::format("it would be {}", path)});
+      }
+    }
+  }
   for (auto& store : options.stores) {
     if (store.value.path.value.empty()) continue;
     store.value.path.value = from_folder(folder, store.value.path.value);

@@ -43,6 +43,31 @@ std::string messages_of(const std::string& text) {
   return all;
 }
 
+TEST(Load, ASchemaIsATableATextOrAFile) {
+  const Options options = options_of(R"toml(
+[database.main]
+url = "sqlite:a.db"
+[[endpoint]]
+path = "/a"
+[endpoint.post]
+sql = "INSERT INTO a VALUES (:a)"
+schema = { type = "object", properties.a = { minimum = 1_000, maximum = 1.5, enum = ["\"", true] } }
+[endpoint.put]
+sql = "UPDATE a SET a = :a"
+schema = ' {"type":"object"}'
+[endpoint.patch]
+sql = "UPDATE a SET a = :a"
+schema = "a.json"
+)toml");
+  ASSERT_EQ(options.endpoints.size(), 1U);
+  const auto& endpoint = options.endpoints[0];
+  EXPECT_EQ(endpoint.post->schema->value.json,
+            R"({"type":"object","properties":{"a":{"minimum":1000,"maximum":1.5,"enum":["\"",true]}}})");
+  EXPECT_EQ(endpoint.put->schema->value.json, R"( {"type":"object"})");
+  EXPECT_EQ(endpoint.put->schema->value.file, "");
+  EXPECT_EQ(endpoint.patch->schema->value.file, "a.json");
+}
+
 TEST(Load, EveryKey) {
   Options options = options_of(R"(
 [server]

@@ -1,10 +1,14 @@
 #include "app/config/reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "base/buffer.h"
+#include "base/json.h"
 
 namespace sluice::app::config {
 namespace {
@@ -208,6 +212,57 @@ bool Reader::read_value(const Value& value, const std::string& key, const Rules&
   }
   if (whole) out = value;
   return whole;
+}
+
+namespace {
+std::string json_of(const Value& value) {
+  const auto quoted_json = [](std::string_view text) {
+    Buffer escaped;
+    append_json_escaped(escaped, text);
+    return fmt::format("\"{}\"", escaped.view());
+  };
+  std::string inside;
+  switch (value.kind) {
+    case Value::Kind::integer:
+      return fmt::to_string(value.integer);
+    case Value::Kind::real:
+      return fmt::to_string(value.real);
+    case Value::Kind::boolean:
+      return value.boolean ? "true" : "false";
+    case Value::Kind::list:
+      for (const Value& item : value.items) inside += (inside.empty() ? "" : ",") + json_of(item);
+      return fmt::format("[{}]", inside);
+    case Value::Kind::table:
+      for (const Entry& entry : value.entries) {
+        inside += fmt::format("{}{}:{}", inside.empty() ? "" : ",", quoted_json(entry.key.value), json_of(entry.value));
+      }
+      return fmt::format("{{{}}}", inside);
+    default:
+      return quoted_json(value.text);
+  }
+}
+
+bool is_finite(const Value& value) {
+  return (value.kind != Value::Kind::real || std::isfinite(value.real)) &&
+         std::ranges::all_of(value.items, is_finite) &&
+         std::ranges::all_of(value.entries, [](const Entry& entry) { return is_finite(entry.value); });
+}
+}  // namespace
+
+bool Reader::read_value(const Value& value, const std::string& key, const Rules&, JsonOrFile& out) {
+  if (value.broken) return false;
+  if (value.kind == Value::Kind::table) {
+    Value whole;
+    if (!read_value(value, key, {}, whole)) return false;
+    if (!is_finite(value)) return wrong_kind(value, key, "a table that JSON could hold");
+    out.json = json_of(value);
+    return true;
+  }
+  if (value.kind != Value::Kind::string) return wrong_kind(value, key, "a table, or the path of a file with JSON");
+  const auto begin = value.text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return complain(value.position, fmt::format("{} must not be empty", key));
+  (value.text[begin] == '{' ? out.json : out.file) = value.text;
+  return true;
 }
 
 std::optional<std::size_t> Reader::read_name(const Value& value, const std::string& key,

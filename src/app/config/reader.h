@@ -55,6 +55,7 @@ class Reader {
   bool read_value(const Value& value, const std::string& key, const Rules& rules, ByteSize& out);
   bool read_value(const Value& value, const std::string& key, const Rules& rules, Scalar& out);
   bool read_value(const Value& value, const std::string& key, const Rules& rules, Value& out);
+  bool read_value(const Value& value, const std::string& key, const Rules& rules, JsonOrFile& out);
   bool read_integer(const Value& value, const std::string& key, std::int64_t min, std::int64_t max, std::int64_t& out);
   std::optional<std::size_t> read_name(const Value& value, const std::string& key,
                                        const std::vector<std::string_view>& names);

@@ -66,6 +66,9 @@ std::string text_of(ByteSize value) { return in_quotes(format_size(value)); }
 std::string type_of(const Scalar&, const Rules&) { return "string, number or boolean"; }
 std::string text_of(const Scalar& value) { return in_quotes(value.text); }
 
+std::string type_of(const JsonOrFile&, const Rules&) { return "table, JSON in a string, or the path of a file"; }
+std::string text_of(const JsonOrFile&) { return {}; }
+
 template <NamedEnum T>
 std::string type_of(T, const Rules&) {
   std::string names;

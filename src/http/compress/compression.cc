@@ -129,7 +129,7 @@ void Compression::apply(const Request& request, Response& response) {
   if (status == 304) {
     // It says what 200 would have said (RFC 9110, 15.4.5), or a cache takes it for another representation's.
     if (!found.type.empty() && !types_.matches(found.type)) return;
-    if (is_strong(found.tag) && names_weak_form(request, found.tag) &&
+    if (is_strong(found.tag) && !response.tag_takes_suffix && names_weak_form(request, found.tag) &&
         choose(parse_accept_encoding(request.fields), options_.codings)) {
       response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
     }
@@ -195,7 +195,10 @@ void Compression::name_coding(Response& response, const Findings& found, Coding 
                               std::string_view weak_tag) const {
   response.fields.add_trusted("Content-Encoding", name_of(coding));
   if (is_strong(found.tag)) {
-    if (weak_tag.empty()) {
+    if (response.tag_takes_suffix) {
+      const auto inside = found.tag.substr(0, found.tag.size() - 1);
+      response.fields.set_owned(found.tag_index, std::string(inside) + ";" + std::string(name_of(coding)) + "\"");
+    } else if (weak_tag.empty()) {
       response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
     } else {
       response.fields.set(found.tag_index, weak_tag);

@@ -383,6 +383,26 @@ TEST_F(CompressionTest, AStrongTagBecomesWeakAndRangesAreNotOffered) {
   EXPECT_EQ(response.fields.get("accept-ranges"), "bytes");
 }
 
+TEST_F(CompressionTest, ATagThatTakesASuffixStaysStrong) {
+  const auto tag_of = [this](int status, std::string_view tag, std::string_view accepted) {
+    request_fields = {{"If-None-Match", "W/\"7\""}};
+    inner.make = [status, tag] {
+      Response response = text_response(buffer_of(words(5000)));
+      response.status = status;
+      if (status == 304) response.body = {};
+      response.fields.add_owned("ETag", std::string(tag));
+      response.tag_takes_suffix = true;
+      return response;
+    };
+    const Response response = ask(accepted);
+    return std::string(response.fields.get("etag"));
+  };
+  EXPECT_EQ(tag_of(200, "\"7\"", "gzip"), "\"7;gzip\"");
+  EXPECT_EQ(tag_of(200, "\"7;csv\"", "br"), "\"7;csv;br\"");
+  EXPECT_EQ(tag_of(200, "\"7\"", ""), "\"7\"");
+  EXPECT_EQ(tag_of(304, "\"7\"", "gzip"), "\"7\"") << "it is the one that the client has";
+}
+
 TEST_F(CompressionTest, NotModifiedSaysWhatTheWholeAnswerWouldSay) {
   const auto not_modified = [this](std::string_view known, std::string_view accepted, std::string_view type) {
     request_fields = {{"If-None-Match", known}};

@@ -130,7 +130,7 @@ void Query::set_failure(Error error) {
 }
 
 Error Query::error_of(const ServerError& error) const {
-  Error result{Failure::statement, error.sqlstate, error.message, error.position};
+  Error result{Failure::statement, error.sqlstate, error.message, error.position, error.headline};
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
   if (error.at_settings && (in_class("22") || state == "42501")) {
@@ -143,8 +143,7 @@ Error Query::error_of(const ServerError& error) const {
     const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
     const bool by_timeout = timeout != 0ms && now - placed_at_ >= timeout - 5ms;
     if (by_timeout || now >= first_deadline_) result.failure = Failure::timed_out;
-  } else if (in_class("08") || in_class("53") || state == "57P01" || state == "57P02" ||
-             state == "57P03") {
+  } else if (in_class("08") || in_class("53") || state == "57P01" || state == "57P02" || state == "57P03") {
     result.failure = Failure::unavailable;
   } else if (in_class("40")) {
     result.failure = Failure::conflict;

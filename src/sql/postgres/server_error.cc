@@ -13,6 +13,10 @@ std::string sentence_of(const ServerNotice& notice) {
 }  // namespace
 
 ServerError::ServerError(const ServerNotice& notice)
-    : sqlstate(notice.sqlstate), message(sentence_of(notice)), routine(notice.routine), position(notice.position) {}
+    : sqlstate(notice.sqlstate),
+      message(sentence_of(notice)),
+      headline(notice.message.size()),
+      routine(notice.routine),
+      position(notice.position) {}
 
 }  // namespace sluice::sql::postgres

@@ -10,7 +10,8 @@ namespace sluice::sql::postgres {
 // An ErrorResponse, kept.
 struct ServerError {
   std::string sqlstate;
-  std::string message;  // with detail and hint
+  std::string message;       // with detail and hint
+  std::size_t headline = 0;  // bytes of it without them
   std::string routine;
   std::uint32_t position = 0;
   bool at_bind = false;      // before the parameters were accepted

@@ -12,9 +12,9 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
-constexpr std::size_t unsent_bytes = 256 << 10;   // beyond, whoever brings rows waits
-constexpr std::size_t known_lines = 128 << 10;    // rows whose lines are still known when an error comes
-constexpr Duration server_patience = 60s;         // for each answer, where there is no statement timeout
+constexpr std::size_t unsent_bytes = 256 << 10;  // beyond, whoever brings rows waits
+constexpr std::size_t known_lines = 128 << 10;   // rows whose lines are still known when an error comes
+constexpr Duration server_patience = 60s;        // for each answer, where there is no statement timeout
 constexpr Duration first_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 
@@ -296,8 +296,7 @@ core::Task<Result<void>> Staging::roll_back() {
   }
 }
 
-core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments,
-                                              const ApplyOptions& options) {
+core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
   if (!error_) {
     if (auto begun = co_await begin(); !begun) co_return std::unexpected(std::move(begun.error()));
     if (auto ended = co_await end_copy(); !ended && !fault_) co_return std::unexpected(std::move(ended.error()));

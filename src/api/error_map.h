@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/options.h"
+#include "http/message.h"
+#include "sql/database.h"
+
+namespace sluice::api {
+
+// What [errors] and [endpoint.errors] say of the database's codes. Made at start, immutable, shared by all cores.
+class ErrorMap {
+ public:
+  // Null: neither says anything. `own` goes before `common`, and a whole code before its class.
+  [[nodiscard]] static std::shared_ptr<const ErrorMap> make(std::span<const Named<ErrorOptions>> own,
+                                                            std::span<const Named<ErrorOptions>> common);
+
+  struct Entry {
+    std::string code;  // five characters, or the two of a class
+    int status = 0;
+    std::string type;
+    std::string title;
+    std::string detail;
+    bool shows_message = false;
+  };
+  // Null: nothing is said of it.
+  [[nodiscard]] const Entry* find(const sql::Error& error) const;
+  [[nodiscard]] static http::Response answer(const Entry& entry, const sql::Error& error);
+  [[nodiscard]] std::vector<int> statuses() const;
+
+ private:
+  void add(std::span<const Named<ErrorOptions>> options);
+
+  std::vector<Entry> entries_;  // the first that fits
+};
+
+// Of a key of [errors]: what is wrong with it, or nothing.
+[[nodiscard]] std::string check_error_code(std::string_view code);
+
+}  // namespace sluice::api

@@ -1,0 +1,33 @@
+#include "http/entity_tag.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace sluice::http {
+namespace {
+
+std::vector<std::string> tags_of(std::string_view list) {
+  std::vector<std::string> tags;
+  for (auto tag = next_entity_tag(list); !tag.empty(); tag = next_entity_tag(list)) tags.emplace_back(tag);
+  return tags;
+}
+
+TEST(EntityTag, OneAfterTheOther) {
+  using Tags = std::vector<std::string>;
+  EXPECT_EQ(tags_of(""), Tags{});
+  EXPECT_EQ(tags_of("\"7\""), Tags{"\"7\""});
+  EXPECT_EQ(tags_of("\"a\",W/\"b,c\" ,\t\"\""), (Tags{"\"a\"", "W/\"b,c\"", "\"\""}));
+}
+
+TEST(EntityTag, WhatIsNoneIsPassedOver) {
+  using Tags = std::vector<std::string>;
+  EXPECT_EQ(tags_of("7, w/\"a\", \"b\" c, \"d\""), Tags{"\"d\""});
+  EXPECT_EQ(tags_of("\"never closed"), Tags{});
+  EXPECT_EQ(tags_of("*"), Tags{});
+  EXPECT_EQ(tags_of("W/"), Tags{});
+}
+
+}  // namespace
+}  // namespace sluice::http
