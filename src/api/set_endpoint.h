@@ -63,8 +63,6 @@ class SetEndpoint final : public http::Handler {
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
 
  private:
-  class Rows;
-
   [[nodiscard]] core::Task<http::Response> run(http::Request& request);
 
   std::shared_ptr<const SetWritePlan> plan_;

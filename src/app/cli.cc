@@ -12,7 +12,7 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 5> commands = {"serve", "check", "test", "store", "reference"};
+constexpr std::array<std::string_view, 6> commands = {"serve", "check", "test", "import", "store", "reference"};
 
 // A first word that is no command, which the library only calls a missing one.
 std::string unknown_command(std::string_view word) {
@@ -38,7 +38,9 @@ Command parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
-  app.footer("Exit codes: 0 done; 1 it could not run, or a test has failed; 2 the command line is wrong; 3 the configuration is wrong.");
+  app.footer(
+      "Exit codes: 0 done; 1 it could not run, or a test has failed; 2 the command line is wrong; 3 the configuration "
+      "is wrong.");
 
   CLI::App* serve = app.add_subcommand("serve", "Run what the configuration says, until SIGTERM");
   CLI::App* check = app.add_subcommand("check", "Say what is wrong with the configuration, and exit");
@@ -59,12 +61,40 @@ Command parse_command_line(int argc, const char* const* argv) {
                    "Where databases are made: sqlite (the default), or a URL of PostgreSQL. Several: each file on each")
       ->option_text("sqlite|postgres://...")
       ->allow_extra_args(false);
-  test->add_option("--filter", command.suites.filter, "Report only steps whose name holds the text; those above run too")
+  test->add_option("--filter", command.suites.filter,
+                   "Report only steps whose name holds the text; those above run too")
       ->option_text("TEXT");
   test->add_flag("--keep", command.suites.keep, "Leave the databases, and say where they are");
   test->add_flag("--verbose", command.suites.verbose, "Show all requests and answers, as comments");
-  test->footer("Exit codes: 0 all passed; 1 some failed; 2 the command line is wrong; 3 a file or the configuration is wrong.");
+  test->footer(
+      "Exit codes: 0 all passed; 1 some failed; 2 the command line is wrong; 3 a file or the configuration is wrong.");
   test->callback([&] { command.action = Command::Action::test; });
+  CLI::App* import_ =
+      app.add_subcommand("import", "Write the rows of a file into a table, in batches that go on where they ended");
+  import_->add_option("TABLE", command.import_options.table, "The table, or schema.table")->required();
+  import_->add_option("FILE", command.import_options.file, "A CSV, CSJ, NDJSON or JSON file; \"-\": standard input")
+      ->required();
+  import_->add_option("--config", command.import_options.configuration, "The configuration that has the database")
+      ->capture_default_str();
+  import_
+      ->add_option("--database", command.import_options.database,
+                   "Which of its databases; or a URL, and no configuration is read")
+      ->option_text("NAME|URL");
+  import_
+      ->add_option("--format", command.import_options.format,
+                   "csv, csj, ndjson or json, where the name does not say it")
+      ->option_text("FORMAT");
+  import_
+      ->add_option("--key", command.import_options.keys, "A column of the key, once for each; default: the primary key")
+      ->option_text("COLUMN")
+      ->allow_extra_args(false);
+  import_->add_option("--batch", command.import_options.batch, "How many rows a transaction has")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000'000}));
+  import_->add_flag("--dry-run", command.import_options.dry_run, "Count what would change, and change nothing");
+  import_->add_flag("--restart", command.import_options.restart,
+                    "Begin with the first row, whatever was written before");
+  import_->callback([&] { command.action = Command::Action::import_; });
   serve->callback([&] { command.action = Command::Action::serve; });
   check->callback([&] { command.action = Command::Action::check; });
   reference->callback([&] { command.action = Command::Action::reference; });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "app/import/options.h"
 #include "app/suite/run.h"
 
 namespace sluice::app {
@@ -20,6 +21,7 @@ struct Command {
     serve,        // run what `file` says
     check,        // only say what is wrong with `file`
     test,         // run what `suites` says
+    import_,      // what `import_options` says
     store_gc,     // remove the files that nothing uses from the stores of `file`
     reference,    // print the reference of all keys
     print,        // print `text` and exit with exit_ok: --help, --version
@@ -29,6 +31,7 @@ struct Command {
   Action action = Action::serve;
   std::string file = "sluice.toml";
   suite::RunOptions suites;
+  import::Options import_options;
   bool dry_run = false;
   std::string text;
 };

@@ -4,6 +4,7 @@
 #include "app/cli.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
+#include "app/import/import.h"
 #include "app/prepare.h"
 #include "app/serve.h"
 #include "app/store_gc.h"
@@ -18,6 +19,7 @@ int run(const Command& command) {
     case Command::Action::print: std::fputs(command.text.c_str(), stdout); return exit_ok;
     case Command::Action::usage_error: std::fputs(command.text.c_str(), stderr); return exit_usage;
     case Command::Action::reference: std::fputs(config::reference().c_str(), stdout); return exit_ok;
+    case Command::Action::import_: return import::run_import(command.import_options, stdout, stderr);
     case Command::Action::test: return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::store_gc:
     case Command::Action::serve:

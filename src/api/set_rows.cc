@@ -1,0 +1,92 @@
+#include "api/set_rows.h"
+
+#include <string_view>
+#include <utility>
+
+namespace sluice::api {
+namespace {
+
+constexpr std::size_t batch_rows = 1024;        // handed to the database at a time
+constexpr std::size_t batch_bytes = 128 << 10;  // likewise, of their values
+
+}  // namespace
+
+SetRows::SetRows(const SetWritePlan& plan, BodyFormat format, const http::Request& request)
+    : plan_(plan), request_(request), reader_(RowReader::make(format, plan.shape, plan.row_limits)) {
+  if (plan.schema) check_.emplace(*plan.schema, plan.shape, format);
+}
+
+bool SetRows::take() {
+  for (;;) {
+    switch (reader_->next()) {
+      case RowReader::Next::row:
+        take_row();
+        if (lines_.size() >= batch_rows || texts_.size() >= batch_bytes) return true;
+        break;
+      case RowReader::Next::bad_row:
+        add_fault(reader_->fault());
+        break;
+      case RowReader::Next::broken:
+        faults_ = {reader_->fault()};
+        broken_ = true;
+        [[fallthrough]];
+      case RowReader::Next::end:
+        ended_ = true;
+        return false;
+      case RowReader::Next::need_more:
+        return false;
+    }
+    if (faults_.size() == most_faults) ended_ = true;
+    if (ended_) return false;
+  }
+}
+
+std::span<const sql::StagedValue> SetRows::values() {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].text) values_[i].text = std::string_view(texts_).substr(begins_[i], values_[i].text->size());
+  }
+  return values_;
+}
+
+core::Task<sql::Result<void>> SetRows::hand_over(sql::Staging& staging) {
+  if (!faults_.empty() || lines_.empty()) co_return sql::Result<void>{};
+  auto added = co_await staging.add(values(), lines_);
+  clear();
+  co_return added;
+}
+
+void SetRows::take_row() {
+  if (check_ && !check_->holds(*reader_, most_faults, faults_)) return;
+  arguments_.clear();
+  const auto row = reader_->row();
+  if (auto bound = binder_.bind(plan_.staged, request_, row, arguments_); !bound) {
+    add_fault(reader_->fault_of(bound.error().source->body_index, std::move(bound.error().reason)));
+    return;
+  }
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    const bool missing = row[plan_.staged[i].body_index].kind == Value::Kind::missing;
+    const bool left_out = plan_.set.optional[i] && missing;
+    if (!arguments_[i].text && plan_.set.not_null[i] && !left_out) {
+      add_fault(reader_->fault_of(plan_.staged[i].body_index, missing ? "is missing" : "must not be null"));
+      return;
+    }
+  }
+  if (!faults_.empty()) return;  // nothing will be written: the others are only looked at
+  lines_.push_back(reader_->row_line());
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    const sql::Argument& argument = arguments_[i];
+    const bool left_out = plan_.set.optional[i] && row[plan_.staged[i].body_index].kind == Value::Kind::missing;
+    begins_.push_back(texts_.size());
+    if (argument.text) texts_ += *argument.text;
+    values_.push_back({.text = argument.text, .left_out = left_out, .type = argument.type});
+  }
+}
+
+void SetRows::clear() {
+  texts_.clear();
+  values_.clear();
+  begins_.clear();
+  lines_.clear();
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/body/row_reader.h"
+#include "api/refusals.h"
+#include "api/schema/row_check.h"
+#include "api/set_endpoint.h"
+#include "api/source.h"
+#include "http/message.h"
+#include "sql/staging.h"
+
+namespace sluice::api {
+
+// What has been read of the body, and is not with the database yet.
+class SetRows {
+ public:
+  // What is given outlives it.
+  SetRows(const SetWritePlan& plan, BodyFormat format, const http::Request& request);
+
+  [[nodiscard]] RowReader& reader() { return *reader_; }
+  [[nodiscard]] const std::vector<RowFault>& faults() const { return faults_; }
+  [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] bool ended() const { return ended_; }
+
+  // Takes rows until the reader wants more bytes, or a batch is full (true).
+  [[nodiscard]] bool take();
+  // The batch, whose views last until the next take().
+  [[nodiscard]] std::span<const sql::StagedValue> values();
+  // How many rows it has.
+  [[nodiscard]] std::size_t pending() const { return lines_.size(); }
+  // Gives up the batch.
+  void clear();
+  // Hands the batch to the database and gives it up; nothing where there are faults.
+  [[nodiscard]] core::Task<sql::Result<void>> hand_over(sql::Staging& staging);
+
+  // What the database has said of its staged rows.
+  [[nodiscard]] static RowFault fault_of(const sql::StagedFault& fault) {
+    return {.line = fault.line, .row = fault.row, .pointer = fault.column, .reason = fault.reason};
+  }
+
+ private:
+  void take_row();
+  void add_fault(RowFault fault) {
+    if (faults_.size() < most_faults) faults_.push_back(std::move(fault));
+  }
+
+  const SetWritePlan& plan_;
+  const http::Request& request_;
+  std::unique_ptr<RowReader> reader_;
+  std::optional<schema::RowCheck> check_;
+  Binder binder_;
+  std::vector<sql::Argument> arguments_;
+  std::string texts_;
+  std::vector<sql::StagedValue> values_;
+  std::vector<std::size_t> begins_;  // of each value in texts_
+  std::vector<std::uint64_t> lines_;
+  std::vector<RowFault> faults_;
+  bool broken_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace sluice::api

@@ -1,0 +1,153 @@
+"""sluice import: files into tables, in batches that go on where they ended."""
+import csv
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import SLUICE
+
+
+class Target:
+    """A table films(id, slug, score) that the command writes to."""
+
+    def __init__(self, kind, url, query, folder):
+        self.kind, self.url, self.query, self.folder = kind, url, query, folder
+
+    def run(self, *arguments, code=0, stdin=None, table="films"):
+        done = subprocess.run([SLUICE, "import", "--database", self.url, *arguments], cwd=self.folder, text=True,
+                              input=stdin, capture_output=True, timeout=120)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def rows(self):
+        return sorted((int(i), slug, None if score in (None, "") else float(score))
+                      for i, slug, score in self.query("SELECT id, slug, score FROM films"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request, tmp_path):
+    schema = "CREATE TABLE films (id int PRIMARY KEY, slug text UNIQUE NOT NULL, score double precision DEFAULT 5)"
+    if request.param == "sqlite":
+        path = tmp_path / "films.db"
+
+        def query(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            try:
+                return database.execute(sql).fetchall()
+            finally:
+                database.close()
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
+        url = postgres.url()
+        query("DROP TABLE IF EXISTS parts, films CASCADE")
+    query(schema)
+    return Target(request.param, url, query, tmp_path)
+
+
+def write_films(path, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["slug", "id", "score"])
+        writer.writerows(rows)
+
+
+def test_inserts_updates_and_leaves_alone(target):
+    target.query("INSERT INTO films VALUES (1, 'one', 1), (2, 'two', 2), (99, 'stays', 9)")
+    write_films(target.folder / "films.csv", [["one", 1, 1.0], ["zwei, \"2\"", 2, ""], ["drei, ß", 3, 3.5]])
+    said = target.run("films", "films.csv", "--dry-run")
+    assert "3 rows: 1 would be inserted, 1 updated, 1 unchanged" in said
+    assert len(target.rows()) == 3
+    said = target.run("films", "films.csv")
+    assert "films: 3 rows: 1 inserted, 1 updated, 1 unchanged" in said
+    assert target.rows() == [(1, "one", 1), (2, 'zwei, "2"', None), (3, "drei, ß", 3.5), (99, "stays", 9)]
+    assert "3 unchanged" in target.run("films", "films.csv")
+    assert not list(target.folder.glob("*.sluice-import*"))
+    # Objects that leave something out leave it as it is.
+    lines = "\n".join(json.dumps(each) for each in ({"id": 1, "score": 7}, {"id": 4, "slug": "vier"}))
+    said = target.run("films", "-", "--format", "ndjson", stdin=lines)
+    assert "2 rows: 1 inserted, 1 updated, 0 unchanged" in said
+    assert dict((row[0], row[2]) for row in target.rows())[4] == 5
+    said = target.run("films", "-", "--format", "csv", "--key", "slug", stdin="slug,score\none,8\n")
+    assert "1 updated" in said
+    assert target.rows()[0] == (1, "one", 8)
+
+
+def test_bad_rows_end_it_and_it_goes_on_behind_what_was_written(target):
+    rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
+    rows[4321][0] = None  # NULL
+    path = target.folder / "films.csv"
+    write_films(path, rows)
+    said = target.run("films", "films.csv", "--batch", "1000", code=1)
+    assert "films.csv:4323: slug: must not be null" in said
+    assert "have been written" in said
+    written = len(target.query("SELECT id FROM films"))
+    assert 1000 <= written < 4321
+    rows[4321][0] = "film-4322"
+    write_films(path, rows)
+    done = subprocess.run([SLUICE, "import", "films", "films.csv", "--batch", "1000", "--database", target.url],
+                          cwd=target.folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert f"{written:,} rows are there already" in done.stderr
+    assert f"{5000 - written:,} inserted, 0 updated, 0 unchanged" in done.stdout
+    assert len(target.query("SELECT id FROM films")) == 5000
+
+
+def test_a_file_whose_beginning_has_changed_is_not_gone_on_with(target):
+    path = target.folder / "films.csv"
+    rows = [[f"film-{n}", n, n / 2] for n in range(1, 3001)]
+    write_films(path, [*rows, [None, 9999, 1]])
+    target.run("films", "films.csv", "--batch", "1000", code=1)
+    rows[7][2] = 1234
+    write_films(path, rows)
+    assert "have changed" in target.run("films", "films.csv", "--batch", "1000", code=1)
+    assert "3,000 rows" in target.run("films", "films.csv", "--batch", "1000", "--restart")
+    assert target.rows()[7] == (8, "film-8", 1234)
+
+
+def test_killed_and_gone_on(target):
+    rows = [[f"film-{n}", n, n / 2] for n in range(1, 40_001)]
+    write_films(target.folder / "films.csv", rows)
+    command = [SLUICE, "import", "films", "films.csv", "--batch", "2000", "--database", target.url]
+    process = subprocess.Popen(command, cwd=target.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    state = target.folder / "films.csv.sluice-import"
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end:
+        if state.exists() and "rows 0\n" not in state.read_text():
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    killed = process.wait() == -signal.SIGKILL
+    count = len(target.query("SELECT id FROM films"))
+    done = subprocess.run(command, cwd=target.folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    if killed:
+        assert 0 < count < 40_000
+        assert "rows are there already" in done.stderr
+    assert len(target.query("SELECT id FROM films")) == 40_000
+
+
+def test_what_cannot_be_done(target):
+    (target.folder / "films.csv").write_text("id,slug,colour\n1,a,b\n")
+    assert "colour" in target.run("films", "films.csv", code=1)
+    (target.folder / "films.csv").write_text("slug,score\na,1\n")
+    assert 'no column "id", which is the key' in target.run("films", "films.csv", code=1)
+    assert "--format" in target.run("films", "films.xls", code=2)
+    assert "No such file" in target.run("films", "none.csv", code=1)
+    assert 'no column "x"' in target.run("films", "films.csv", "--key", "x", code=2)
+    target.query("CREATE TABLE IF NOT EXISTS loose (a int)")
+    (target.folder / "loose.csv").write_text("a\n1\n")
+    assert "no primary key" in target.run("loose", "loose.csv", code=2)
+    (target.folder / "films.csv").write_text("id,slug\n1,a\n1,b\n")
+    assert "films.csv:3: " in target.run("films", "films.csv", code=1)
+    assert target.rows() == []
+    (target.folder / "films.csv").write_text("id,slug\n")
+    (target.folder / "films.csv.sluice-import").unlink(missing_ok=True)
+    assert "0 rows" in target.run("films", "films.csv")
