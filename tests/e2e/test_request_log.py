@@ -74,6 +74,13 @@ def log(request, tmp_path):
     return Log("postgres", postgres.url(), query)
 
 
+def wait_for_metric(server, line):
+    end = time.monotonic() + 10
+    while line not in server.admin("/metrics")[1]:
+        assert time.monotonic() < end, server.admin("/metrics")[1]
+        time.sleep(0.02)
+
+
 def test_requests_become_rows_without_credentials(sluice, log):
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""))
     token = SECRET.token(soon(sub="ada"))
@@ -98,7 +105,7 @@ def test_requests_become_rows_without_credentials(sluice, log):
     assert (broken["method"], broken["path"], broken["status"]) == (None, None, 400)
     assert "hush" not in json.dumps(found) and token not in json.dumps(found)
     assert time.strftime("%Y-%m-%d", time.gmtime())[:8] in alien["time"]
-    assert "sluice_request_log_rows_total 3" in server.admin("/metrics")[1]
+    wait_for_metric(server, "sluice_request_log_rows_total 3")
 
 
 def test_what_is_left_is_written_at_the_end(sluice, log):
@@ -118,10 +125,7 @@ def test_a_table_that_does_not_take_them(sluice, postgres):
     assert server.get("/films/1").status == 200
     postgres.psql("ALTER TABLE requests ADD CHECK (status <> 404)")
     assert server.get("/none").status == 404
-    end = time.monotonic() + 10
-    while "sluice_request_log_dropped_total 1" not in server.admin("/metrics")[1]:
-        assert time.monotonic() < end, server.admin("/metrics")[1]
-        time.sleep(0.02)
+    wait_for_metric(server, "sluice_request_log_dropped_total 1")
     assert "request_log: table requests" in server.log
     assert server.get("/films/2").status == 200
     end = time.monotonic() + 10
