@@ -29,7 +29,7 @@ bench: bench-http bench-export bench-point bench-idle bench-slow bench-ladder be
 
 bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export)
 	@/usr/bin/python3 -B bench/run_$*.py
 
 format: bootstrap-test

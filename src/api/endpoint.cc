@@ -25,6 +25,18 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
   for (const sql::Parameter& parameter : statement.parameters) {
     sources.push_back(source_of(parameter, options.params, pattern, false));
   }
+  if (statement.parallel) {
+    // A client that names them is not listened to: the database has the values, or, in a batch, they are the whole
+    // table.
+    const auto set = [&](std::size_t index, std::string_view all) {
+      Source& source = sources[index] = {};
+      source.name = statement.parameters[index].name;
+      source.from = From::environment;
+      source.default_text = all;
+    };
+    set(statement.parallel->from, sql::first_tid);
+    set(statement.parallel->to, sql::last_tid);
+  }
   from_client = std::ranges::any_of(sources, [](const Source& source) { return source.from != From::environment; });
   layouts = make_layouts(statement.columns, object);
   if (!options.version.value.empty()) version = Version::of(options.version.value, statement.columns);

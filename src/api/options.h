@@ -11,6 +11,7 @@
 #include "base/declare.h"
 #include "http/message.h"
 #include "sql/options.h"
+#include "sql/parallel.h"
 #include "sql/transaction.h"
 
 namespace sluice::api {
@@ -184,6 +185,28 @@ struct MethodOptions {
   }
 };
 
+// [[endpoint]] parallel: the answer of `get` is read on several connections.
+struct ParallelOptions {
+  Located<std::uint32_t> connections = {1};
+  bool ordered = true;
+  Position position;
+
+  [[nodiscard]] sql::ParallelReading reading() const { return {.connections = connections.value, .ordered = ordered}; }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("connections", &ParallelOptions::connections,
+            "How many read it, at most: those that are free, and fewer where the table is small. Less than the "
+            "database's `pool`.",
+            {.min = 1, .max = 64});
+    v.field("ordered", &ParallelOptions::ordered,
+            "Rows come in the order in which they lie in the table. `false`: as they arrive, which takes less memory and "
+            "keeps all connections busy.");
+    v.position(&ParallelOptions::position);
+    v.shorthand("connections");
+  }
+};
+
 // [[endpoint]]
 struct EndpointOptions {
   Located<std::string> path;
@@ -191,6 +214,7 @@ struct EndpointOptions {
   Returns returns = Returns::rows;
   Located<std::string> store;  // once loaded, the name of one that exists, where `returns` is a file
   Located<std::string> get;
+  std::optional<ParallelOptions> parallel;
   std::optional<MethodOptions> post;
   std::optional<MethodOptions> put;
   std::optional<MethodOptions> patch;
@@ -238,6 +262,11 @@ struct EndpointOptions {
     v.field("get", &EndpointOptions::get,
             "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, "
             "never spliced: from the path or the query string.");
+    v.field("parallel", &EndpointOptions::parallel,
+            "PostgreSQL, for large answers of `get`: a number of connections that read it at the same time, all of the same "
+            "snapshot, each a range of the table's blocks at a time. The statement selects rows of one table and says "
+            "`WHERE ctid >= :ctid_from AND ctid < :ctid_to`, for which Sluice has the values; without ORDER BY, LIMIT, "
+            "aggregates and joins.");
     v.field("post", &EndpointOptions::post, "The statement that answers POST, or [endpoint.post].");
     v.field("put", &EndpointOptions::put, "The statement that answers PUT, or [endpoint.put].");
     v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or [endpoint.patch].");

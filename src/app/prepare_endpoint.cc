@@ -57,7 +57,11 @@ sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
 }
 
 void EndpointPreparation::prepare_get() {
-  auto prepared = loop_.run(database_.prepare(options_.get.value, next_id_++, declared_));
+  const std::uint32_t id = next_id_++;
+  auto prepared =
+      options_.parallel
+          ? loop_.run(database_.prepare_parallel(options_.get.value, id, declared_, options_.parallel->reading()))
+          : loop_.run(database_.prepare(options_.get.value, id, declared_));
   if (prepared) {
     const auto reads = loop_.run(sql::check_reading(database_, database_options_, options_.get.value, declared_));
     if (!reads) prepared = std::unexpected(reads.error());

@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "core/task.h"
+#include "sql/parallel.h"
 #include "sql/rows.h"
 #include "sql/staging.h"
 #include "sql/transaction.h"
@@ -57,8 +58,9 @@ struct Statement {
   std::vector<std::uint32_t> parameter_types;
   // PostgreSQL: the OIDs of what the server takes the parameters for, in placeholder order. SQLite: empty.
   std::vector<std::uint32_t> described_types;
-  std::vector<Column> columns;  // as prepared; empty where the statement returns no rows
-  bool one_row = false;         // the caller asks for an object: more than two rows are never needed
+  std::vector<Column> columns;       // as prepared; empty where the statement returns no rows
+  bool one_row = false;              // the caller asks for an object: more than two rows are never needed
+  std::optional<Parallel> parallel;  // made by Database::prepare_parallel()
 };
 
 // A parameter's value; no text is NULL. Bound, never spliced.
@@ -109,6 +111,11 @@ class Database {
   // Parses and describes a statement whose placeholders are :name. At start and in `sluice check`.
   [[nodiscard]] virtual core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
                                                               std::span<const Parameter> declared) = 0;
+  // As prepare(), for a statement that query() reads on up to `connections`. Refused where its rows are not those of
+  // one table, each by itself, or where it does not say `ctid >= :ctid_from AND ctid < :ctid_to`.
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_parallel(std::string_view text, std::uint32_t id,
+                                                                       std::span<const Parameter> declared,
+                                                                       const ParallelReading& reading);
   // `arguments` are in the order of statement.parameters; their texts are copied before the first suspension.
   [[nodiscard]] virtual core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                            std::span<const Argument> arguments,

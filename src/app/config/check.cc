@@ -17,6 +17,7 @@
 #include "core/address.h"
 #include "http/h1/scan.h"
 #include "http/router.h"
+#include "sql/parallel.h"
 #include "sql/parameters.h"
 
 namespace sluice::app::config {
@@ -315,6 +316,7 @@ class Checker {
     if (endpoint.cache_control && endpoint.get.value.empty()) {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
+    if (endpoint.parallel) check_parallel(endpoint, pattern);
     if (endpoint.changes) check_changes(endpoint, pattern);
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && !endpoint.changes && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method",
@@ -329,6 +331,31 @@ class Checker {
       check_parameter(parameter, pattern);
       check_source(endpoint, parameter.value, pattern);
     }
+  }
+
+  void check_parallel(const api::EndpointOptions& endpoint, const http::Pattern& pattern) {
+    const Position position = endpoint.parallel->position;
+    if (endpoint.get.value.empty()) complain(position, "\"parallel\" is for \"get\", which is not there");
+    if (endpoint.returns != api::Returns::rows) {
+      complain(position, "\"parallel\" is for many rows, as returns = \"rows\" answers them");
+    }
+    const auto database =
+        std::ranges::find(options_.databases, endpoint.database.value, [](const auto& one) { return one.name.value; });
+    if (database != options_.databases.end()) {
+      if (database->value.is_sqlite()) {
+        complain(position, "\"parallel\" is for PostgreSQL: SQLite has one reader for each statement");
+      } else if (endpoint.parallel->connections.value >= database->value.pool) {
+        complain(position,
+                 fmt::format("[database.{}] has pool = {} connections, of which one stays free for short requests",
+                             database->name.value, database->value.pool));
+      }
+    }
+    const auto refuse = [&](std::string_view name, Position where) {
+      if (name != sql::range_begin_parameter && name != sql::range_end_parameter) return;
+      complain(where, fmt::format(":{} is set by \"parallel\"", name));
+    };
+    for (const auto& parameter : endpoint.params) refuse(parameter.name.value, parameter.name.position);
+    for (const std::string& name : pattern.names()) refuse(name, endpoint.path.position);
   }
 
   void check_errors(const std::vector<Named<api::ErrorOptions>>& errors) {

@@ -704,6 +704,26 @@ TEST(Errors, WhatIsNeverUsed) {
             "4:8 no request reaches this path: it is longer than target_limit\n");
 }
 
+TEST(Errors, WhatCannotBeReadInParallel) {
+  const auto endpoint = [](const std::string& lines, const std::string& url = "postgres://host/db",
+                           const std::string& path = "/a") {
+    return messages_of("[[endpoint]]\npath = \"" + path + "\"\n" + lines + "[database.m]\nurl = \"" + url + "\"\n");
+  };
+  const std::string get = "get = \"SELECT 1\"\n";
+  EXPECT_EQ(endpoint(get + "parallel = 4\n"), "");
+  EXPECT_EQ(endpoint(get + "parallel = { connections = 7, ordered = false }\n"), "");
+  EXPECT_TRUE(endpoint(get + "parallel = 0\n").starts_with("4:12 ")) << endpoint(get + "parallel = 0\n");
+  EXPECT_TRUE(endpoint(get + "parallel = 8\n").starts_with("4:12 [database.m] has pool = 8 connections"));
+  EXPECT_TRUE(endpoint(get + "parallel = 2\n", "sqlite:a").starts_with("4:12 \"parallel\" is for PostgreSQL"));
+  EXPECT_TRUE(
+      endpoint("parallel = 2\npost = \"INSERT INTO a VALUES (1)\"\n").starts_with("3:12 \"parallel\" is for \"get\""));
+  EXPECT_TRUE(endpoint(get + "parallel = 2\nreturns = \"object\"\n").starts_with("4:12 \"parallel\" is for many rows"));
+  EXPECT_EQ(endpoint(get + "parallel = 2\nparams.ctid_to = \"int\"\n"), "5:8 :ctid_to is set by \"parallel\"\n");
+  EXPECT_EQ(endpoint(get + "parallel = 2\n", "postgres://host/db", "/{ctid_from}"),
+            "2:8 :ctid_from is set by \"parallel\"\n");
+  EXPECT_EQ(endpoint(get + "params.ctid_to = \"int\"\n"), "");
+}
+
 TEST(Errors, EndpointsThatTakeTheSamePaths) {
   const auto two = [](const std::string& one, const std::string& other) {
     return messages_of("[[endpoint]]\npath = \"" + one + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + other +

@@ -108,6 +108,10 @@ class Connection {
   [[nodiscard]] Buffer& out() { return out_; }
   void expect_answer(Query& query);
   [[nodiscard]] Progress next_message(Message& message);
+  // As next_message(); but rows that stand together come as one piece (`ready`, and piece.rows is not 0).
+  [[nodiscard]] Progress next_rows(std::span<const Column> columns, Piece& piece, Message& message);
+  // What has been received and not been given up; for those who read ahead.
+  [[nodiscard]] std::size_t buffered() const { return inbox_.size(); }
 
   // For a conversation that is a transaction. What is still open at its release is rolled back.
   void begin_transaction() { in_transaction_ = true; }

@@ -4,6 +4,7 @@
 
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
+#include "sql/postgres/parallel_cursor.h"
 #include "sql/postgres/staging.h"
 #include "sql/postgres/transaction.h"
 
@@ -64,10 +65,19 @@ core::Task<Result<std::unique_ptr<Cursor>>> Database::run(std::unique_ptr<Query>
   co_return std::move(query);
 }
 
+core::Task<Result<std::unique_ptr<Cursor>>> Database::run(std::unique_ptr<ParallelCursor> cursor) {
+  auto started = co_await cursor->start();
+  if (!started) co_return std::unexpected(std::move(started.error()));
+  co_return std::move(cursor);
+}
+
 core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& statement,
                                                              std::span<const Argument> arguments,
                                                              const QueryOptions& options) {
   SLUICE_ASSERT(arguments.size() == statement.parameters.size());
+  if (statement.parallel) [[unlikely]] {
+    return run(std::make_unique<ParallelCursor>(pool_, statement, arguments, options));
+  }
   const bool alone = !options.settings.empty() || pool_.prefers_exclusive(statement);
   const auto use = alone ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));

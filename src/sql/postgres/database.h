@@ -20,6 +20,7 @@ struct ParsedSql;
 
 namespace sluice::sql::postgres {
 
+class ParallelCursor;
 struct Description;
 
 // One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
@@ -37,6 +38,9 @@ class Database final : public sql::Database {
                                                               std::span<const Parameter> declared) override {
     return prepare(text, id, declared);
   }
+  [[nodiscard]] core::Task<Result<Statement>> prepare_parallel(std::string_view text, std::uint32_t id,
+                                                               std::span<const Parameter> declared,
+                                                               const ParallelReading& reading) override;
   [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const TransactionOptions& options) override;
   [[nodiscard]] std::unique_ptr<sql::Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
@@ -47,6 +51,8 @@ class Database final : public sql::Database {
 
  private:
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
+
+  [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<ParallelCursor> cursor);
 
   [[nodiscard]] core::Task<Result<void>> apply_declared(Query& conversation, const ParsedSql& parsed,
                                                         Statement& statement, Description& description);

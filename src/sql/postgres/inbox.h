@@ -27,11 +27,12 @@ class Inbox {
     }
     return framing;
   }
-  // The type of a message that is not all there. Precondition: take() gave its size.
+  // The type of the next message. Precondition: take() gave its size, or has_more().
   [[nodiscard]] char type_of_next() const { return bytes_.data()[kept_]; }
 
   [[nodiscard]] std::size_t kept() const { return kept_; }
   [[nodiscard]] bool has_more() const { return bytes_.size() > kept_; }
+  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] const char* data() const { return bytes_.data(); }
   void drop() {
     bytes_.consume(kept_);

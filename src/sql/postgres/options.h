@@ -70,6 +70,11 @@ struct Options {
   // Shared requests of one turn that may have one Sync, and so one transaction, in common.  1 ... 64
   std::size_t batch = 1;
 
+  // A statement that is read in parallel is asked for in ranges of so many blocks; all at once where the table has fewer
+  // than `range_least_blocks`.
+  std::uint32_t range_blocks = 128;
+  std::uint32_t range_least_blocks = 512;
+
   // The largest row, in bytes on the wire; a larger one ends its request.  1024 ... 1 GiB
   std::size_t max_row_bytes = std::size_t{1} << 30;
 };

@@ -59,13 +59,14 @@ Error Pool::unavailable() const {
 
 void Pool::admit(Query& query) {
   Queue& queue = queue_of(query);
+  const bool helps = query.use_ == Query::Use::helper;
   if (queue.first == nullptr && place(query)) return;
   if (server_is_away()) {
-    ++counters_.unavailable;
+    if (!helps) ++counters_.unavailable;
     query.set_failure(unavailable());
     return;
   }
-  if (waiting_ >= options_.wait_limit) {
+  if (!helps && waiting_ >= options_.wait_limit) {
     ++counters_.unavailable;
     query.set_failure({Failure::unavailable, {}, "too many requests wait for a connection", 0});
     return;
@@ -75,7 +76,7 @@ void Pool::admit(Query& query) {
   query.previous_ = queue.last;
   (queue.last != nullptr ? queue.last->next_ : queue.first) = &query;
   queue.last = &query;
-  ++waiting_;
+  if (!helps) ++waiting_;
   reactor_.timers().schedule(query.timer_, std::min(query.wait_until_, query.first_deadline_));
 }
 
@@ -84,7 +85,7 @@ void Pool::leave_queue(Query& query) {
   (query.previous_ != nullptr ? query.previous_->next_ : queue.first) = query.next_;
   (query.next_ != nullptr ? query.next_->previous_ : queue.last) = query.previous_;
   query.next_ = query.previous_ = nullptr;
-  --waiting_;
+  if (query.use_ != Query::Use::helper) --waiting_;
 }
 
 bool Pool::place(Query& query) {
@@ -92,7 +93,10 @@ bool Pool::place(Query& query) {
     case Query::Use::shared:
       return place_shared(query);
     case Query::Use::exclusive:
+    case Query::Use::stream:
       return place_exclusive(query);
+    case Query::Use::helper:
+      return waiting_ == 0 && place_exclusive(query);
     case Query::Use::conversation:
       return place_conversation(query);
   }
@@ -176,6 +180,7 @@ void Pool::serve() {
     serve(shared_waiting_);
     serve(exclusive_waiting_);
   }
+  serve(helpers_waiting_);
   if (connections_.size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
   if (open_connections() == 0) open_more(Connection::Role::shared);
 }
@@ -223,10 +228,10 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
   }
   if (server_is_away() || (configuration && open_connections() == 0)) {
     // A server that is away, or a wrong password: nobody has to wait to hear of it.
-    for (Queue* queue : {&shared_waiting_, &exclusive_waiting_}) {
+    for (Queue* queue : {&shared_waiting_, &exclusive_waiting_, &helpers_waiting_}) {
       while (Query* const query = queue->first) {
         leave_queue(*query);
-        ++counters_.unavailable;
+        if (queue != &helpers_waiting_) ++counters_.unavailable;
         query->set_failure(unavailable());
         query->wake();
       }

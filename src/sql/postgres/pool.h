@@ -29,6 +29,8 @@ struct Counters {
   std::uint64_t lost = 0;  // connections that ended by themselves
   std::uint64_t cancels = 0;
   std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for one before them had hit them
+  std::uint64_t parallel_requests = 0;
+  std::uint64_t parallel_helpers = 0;  // connections that joined them
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;
   std::uint64_t unavailable = 0;  // requests that got no connection
@@ -52,7 +54,7 @@ class Pool {
   // The pool owns the task from now on.
   void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
   [[nodiscard]] std::size_t idle_connections() const;
-  [[nodiscard]] std::size_t waiting() const { return waiting_; }
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }  // helpers not among them
 
   // Gives the query a connection, or puts it in the queue, or fails it.
   void admit(Query& query);
@@ -61,7 +63,7 @@ class Pool {
   void serve_soon() { reactor_.at_turn_end(serve_hook_); }
   // Why there is no connection.
   [[nodiscard]] Error unavailable() const;
-  [[nodiscard]] bool somebody_waits() const { return waiting_ != 0; }
+  [[nodiscard]] bool somebody_waits() const { return waiting_ != 0 || helpers_waiting_.first != nullptr; }
 
   // Nothing is open, and what was tried lately failed.
   [[nodiscard]] bool server_is_away() const;
@@ -103,7 +105,15 @@ class Pool {
   [[nodiscard]] bool place_exclusive(Query& query);
   [[nodiscard]] bool place_conversation(Query& query);
   [[nodiscard]] Queue& queue_of(const Query& query) {
-    return query.use_ == Query::Use::exclusive ? exclusive_waiting_ : shared_waiting_;
+    switch (query.use_) {
+      case Query::Use::exclusive:
+      case Query::Use::stream:
+        return exclusive_waiting_;
+      case Query::Use::helper:
+        return helpers_waiting_;
+      default:
+        return shared_waiting_;
+    }
   }
   void serve(Queue& queue);
   void serve();
@@ -122,6 +132,7 @@ class Pool {
   std::vector<std::unique_ptr<Connection>> connections_;
   Queue shared_waiting_;
   Queue exclusive_waiting_;
+  Queue helpers_waiting_;
   std::size_t waiting_ = 0;
   bool exclusive_turn_ = true;  // with a single connection, shared and exclusive requests take turns
   std::uint32_t failures_ = 0;  // openings in a row

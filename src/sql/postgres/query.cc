@@ -57,6 +57,11 @@ Query::Query(Pool& pool, Instant deadline)
   has_deadline_ = true;
 }
 
+Query::Query(Pool& pool, const Statement& statement, Instant deadline, Use use) : Query(pool, deadline) {
+  statement_ = &statement;
+  use_ = use;
+}
+
 Query::~Query() {
   if (stage_ == Stage::queued) pool_.leave_queue(*this);
   if (stage_ == Stage::describing) pool_.column_lists().leave(*this);
@@ -111,7 +116,7 @@ bool Query::advance() {
       case Stage::describing:
         return false;
       case Stage::placed:
-        if (use_ == Use::conversation || piece_ready_) return true;
+        if (is_conversation() || piece_ready_) return true;
         if (!scan(true)) return false;
         break;
       case Stage::answered:
@@ -424,7 +429,7 @@ void Query::on_deadline(core::Timer& timer) noexcept {
   switch (self.stage_) {
     case Stage::queued: {
       self.pool_.leave_queue(self);
-      ++self.pool_.counters().unavailable;
+      if (self.use_ != Use::helper) ++self.pool_.counters().unavailable;
       self.set_failure(self.pool_.unavailable());
       break;
     }

@@ -31,6 +31,8 @@ class Query final : public sql::Cursor {
     shared,        // on a connection with others; the whole answer at once
     exclusive,     // a connection for itself; rows as they come
     conversation,  // a short exchange of our own on any idle connection
+    stream,        // a conversation that may last: it waits for its connection as an exclusive query does
+    helper,        // as a stream, but only with a connection that nobody else waits for
   };
   enum class Stage : std::uint8_t {
     fresh,
@@ -48,6 +50,8 @@ class Query final : public sql::Cursor {
         Use use);
   // A conversation.
   Query(Pool& pool, Instant deadline);
+  // A stream or a helper. It waits while the columns of the statement are being looked up.
+  Query(Pool& pool, const Statement& statement, Instant deadline, Use use);
   Query(const Query&) = delete;
   ~Query() override;
 
@@ -70,6 +74,9 @@ class Query final : public sql::Cursor {
   [[nodiscard]] bool advance();
   [[nodiscard]] bool failed() const { return stage_ == Stage::failed; }
   [[nodiscard]] Error& error() { return error_; }
+
+  // Several at once, of whom the first one that has something to do wakes the caller: it takes the place of progress().
+  void wake_later(std::coroutine_handle<> caller) { waiting_ = caller; }
 
   // A conversation on a connection that advance() got.
   [[nodiscard]] Connection& connection() { return *connection_; }
@@ -110,6 +117,7 @@ class Query final : public sql::Cursor {
     if (waiting_) std::exchange(waiting_, nullptr).resume();
   }
 
+  [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
   void set_failure(Error error);
   [[nodiscard]] bool again(bool& used);
   [[nodiscard]] bool again_after_stale();

@@ -1,0 +1,135 @@
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sql/postgres/database.h"
+#include "sql/postgres/parallel_plan.h"
+#include "sql/postgres/transaction.h"
+#include "sql/postgres/types.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr Duration patience = 30s;
+constexpr std::uint32_t tid_oid = 27;
+
+Error refused(std::string why) { return {Failure::statement, {}, "parallel: " + std::move(why), 0}; }
+
+// A statement of our own, with one column or none.
+Statement own(std::string text, std::string_view column = {}, std::uint32_t type = 0) {
+  Statement statement;
+  statement.id = unnamed_statement;
+  statement.text = std::move(text);
+  if (type != 0) statement.columns.push_back({std::string(column), builtin_type(type), type});
+  return statement;
+}
+
+// Parse was told these types; PREPARE wants names.
+std::string_view name_of_type(std::uint32_t oid) {
+  switch (oid) {
+    case 16:
+      return "bool";
+    case 20:
+      return "int8";
+    case 25:
+      return "text";
+    case 701:
+      return "float8";
+    default:
+      return "unknown";
+  }
+}
+
+// What EXPLAIN says of a statement that is prepared as `name`, for no values in particular and with all other ways to
+// scan a table turned off. `role`: who asks; empty: the login.
+core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::string define, std::string values,
+                                        std::string role) {
+  std::vector<Setting> settings = {{"plan_cache_mode", "force_generic_plan"},
+                                   {"max_parallel_workers_per_gather", "0"},
+                                   {"enable_seqscan", "off"},
+                                   {"enable_indexscan", "off"},
+                                   {"enable_indexonlyscan", "off"},
+                                   {"enable_bitmapscan", "off"},
+                                   // What policies may ask for, even while they are planned.
+                                   {"request.jwt.claims", "{}"},
+                                   {"request.method", "GET"},
+                                   {"request.path", "/"}};
+  if (!role.empty()) settings.push_back({"role", std::move(role)});
+  const Statement prepare = own("PREPARE " + name + define);
+  const Statement ask =
+      own("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) EXECUTE " + name + "(" + values + ")", "QUERY PLAN", 114);
+  const Statement forget = own("DEALLOCATE " + name);
+  Transaction transaction(pool, {.deadline = pool.reactor().now() + patience, .settings = settings});
+  auto prepared = co_await transaction.execute(prepare, {});
+  if (!prepared) co_return std::unexpected(std::move(prepared.error()));
+  auto explained = co_await transaction.execute(ask, {});
+  if (!explained) co_return std::unexpected(std::move(explained.error()));
+  std::string plan;
+  if (explained->rows.rows == 1) plan = explained->rows.row(0)[0].view();
+  auto done = co_await transaction.finish(forget, {}, SIZE_MAX);
+  if (!done) co_return std::unexpected(std::move(done.error()));
+  co_return plan;
+}
+
+}  // namespace
+
+core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, std::uint32_t id,
+                                                         std::span<const Parameter> declared,
+                                                         const ParallelReading& reading) {
+  const std::string source(text);
+  auto prepared = co_await prepare(source, id, declared);
+  if (!prepared) co_return std::unexpected(std::move(prepared.error()));
+  Statement statement = std::move(*prepared);
+  const auto parsed = parse_parameters(source, PlaceholderStyle::dollar);
+  if (!parsed) co_return std::unexpected(parsed.error());
+  const auto range = find_range(*parsed);
+  if (!range) co_return std::unexpected(refused(range.error()));
+  for (const std::size_t index : {range->from, range->to}) {
+    if (statement.described_types.at(index) != tid_oid) {
+      co_return std::unexpected(refused(":" + statement.parameters[index].name + " is compared with what is no ctid"));
+    }
+  }
+
+  // A generic plan, which only a statement that is prepared by SQL has.
+  const std::string name = "sluice_parallel_" + std::to_string(statement.id);
+  std::string types;
+  std::string values;
+  for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
+    const std::uint32_t type = i < statement.parameter_types.size() ? statement.parameter_types[i] : 0;
+    types += (i == 0 ? "" : ", ") + std::string(name_of_type(type));
+    values += i == 0 ? "NULL" : ", NULL";
+  }
+  const std::string define = "(" + types + ") AS " + statement.text;
+  auto plan = co_await explain(pool_, name, define, values, {});
+  if (!plan && plan.error().sqlstate == "42501") {
+    // A login that has no rights but those of the roles that it takes for its requests. What reads the table may tell
+    // how it is read: policies for rows are conditions of each row, whoever they are for.
+    const Statement roles =
+        own("SELECT rolname::text FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT rolsuper AND "
+            "pg_catalog.pg_has_role(current_user, oid, 'MEMBER') ORDER BY 1 LIMIT 16",
+            "rolname", 25);
+    Transaction asking(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
+    auto known = co_await asking.finish(roles, {}, SIZE_MAX);
+    for (std::size_t i = 0; known && i < known->rows.rows && !plan && plan.error().sqlstate == "42501"; ++i) {
+      const std::string role(known->rows.row(i)[0].view());
+      plan = co_await explain(pool_, name + "_" + std::to_string(i), define, values, role);
+    }
+  }
+  if (!plan) {
+    Error error = std::move(plan.error());
+    if (error.sqlstate == "42501") error.message += ": neither the login nor a role that it may take can read it";
+    error.position = 0;
+    co_return std::unexpected(std::move(error));
+  }
+  auto table = check_plan(*plan, *range);
+  if (!table) co_return std::unexpected(refused(std::move(table.error())));
+  statement.parallel = Parallel{.reading = reading,
+                                .from = range->from,
+                                .to = range->to,
+                                .schema = std::move(table->schema),
+                                .table = std::move(table->name)};
+  co_return std::move(statement);
+}
+
+}  // namespace sluice::sql::postgres
