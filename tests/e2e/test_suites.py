@@ -271,7 +271,7 @@ def test_a_signal_cleans_up(suite, number, request):
         time.sleep(0.2)  # into the slow one, most likely
         run.send_signal(number)
         seen += run.stdout.read()
-    assert run.returncode == -number
+    assert run.returncode == -number, seen
     assert seen.endswith("Bail out! interrupted by a signal\n") and "1.." not in seen
 
 
