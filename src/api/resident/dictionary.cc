@@ -18,20 +18,48 @@ bool Dictionary::equal(std::uint32_t id, const Key& key) const {
   return fixed_ ? numbers_[id] == key.number : at(id).bytes == key.bytes;
 }
 
-std::size_t Dictionary::slot_of(const Key& key) const {
-  const std::size_t count = slots_.size();
-  // The upper half of a product maps the hash to the slots evenly, however many there are.
-  std::size_t slot = static_cast<std::size_t>(static_cast<unsigned __int128>(hash(key)) * count >> 64);
-  while (slots_[slot] != none && !equal(slots_[slot], key)) slot = slot + 1 == count ? 0 : slot + 1;
+namespace {
+
+// The upper half of a product maps the hash to the slots evenly, however many there are.
+std::size_t home_of(std::uint64_t hash, std::size_t slots) {
+  return static_cast<std::size_t>(static_cast<unsigned __int128>(hash) * slots >> 64);
+}
+
+std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
+
+// Of the first empty slot from `slot` on.
+template <class Slots, class IsEmpty>
+std::size_t next_empty(const Slots& slots, std::size_t slot, IsEmpty is_empty) {
+  while (!is_empty(slots[slot])) slot = slot + 1 == slots.size() ? 0 : slot + 1;
   return slot;
 }
 
-std::uint32_t Dictionary::find(const Key& key) const { return slots_.empty() ? none : slots_[slot_of(key)]; }
+}  // namespace
+
+std::uint32_t Dictionary::find(const Key& key) const {
+  const std::uint64_t hashed = hash(key);
+  if (!slots_.empty()) {
+    for (std::size_t slot = home_of(hashed, slots_.size()); slots_[slot] != none;) {
+      if (equal(slots_[slot], key)) return slots_[slot];
+      slot = slot + 1 == slots_.size() ? 0 : slot + 1;
+    }
+    return none;
+  }
+  if (growing_.empty()) return none;
+  for (std::size_t slot = home_of(hashed, growing_.size()); growing_[slot].id != none;) {
+    if (growing_[slot].tag == tag_of(hashed) && equal(growing_[slot].id, key)) return growing_[slot].id;
+    slot = slot + 1 == growing_.size() ? 0 : slot + 1;
+  }
+  return none;
+}
 
 std::uint32_t Dictionary::intern(const Key& key) {
-  if (std::size_t{size()} * 4 >= slots_.size() * 3) resize(slots_.empty() ? 64 : slots_.size() * 2);
-  std::uint32_t& slot = slots_[slot_of(key)];
-  if (slot != none) return slot;
+  if (std::size_t{size()} * 3 >= growing_.size() * 2) grow();
+  const std::uint64_t hashed = hash(key);
+  std::size_t slot = home_of(hashed, growing_.size());
+  for (; growing_[slot].id != none; slot = slot + 1 == growing_.size() ? 0 : slot + 1) {
+    if (growing_[slot].tag == tag_of(hashed) && equal(growing_[slot].id, key)) return growing_[slot].id;
+  }
   const std::uint32_t id = size();
   if (fixed_) {
     numbers_.push_back(key.number);
@@ -40,28 +68,37 @@ std::uint32_t Dictionary::intern(const Key& key) {
     bytes_.append(key.bytes);
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
   }
-  slot = id;
+  growing_[slot] = {.tag = tag_of(hashed), .id = id};
   return id;
 }
 
-void Dictionary::resize(std::size_t slots) {
-  std::vector<std::uint32_t> old;
-  old.swap(slots_);
-  old = {};
-  slots_.assign(slots, none);
-  for (std::uint32_t id = 0; id < size(); ++id) slots_[slot_of(at(id))] = id;
+void Dictionary::grow() {
+  const std::size_t slots = growing_.empty() ? 64 : growing_.size() * 2;
+  growing_ = {};
+  growing_.resize(slots);
+  for (std::uint32_t id = 0; id < size(); ++id) {
+    const std::uint64_t hashed = hash(at(id));
+    const std::size_t slot =
+        next_empty(growing_, home_of(hashed, slots), [](const Tagged& one) { return one.id == none; });
+    growing_[slot] = {.tag = tag_of(hashed), .id = id};
+  }
 }
 
 void Dictionary::trim() {
+  growing_ = {};
   numbers_.shrink_to_fit();
   bytes_.shrink_to_fit();
   ends_.shrink_to_fit();
-  resize(std::size_t{size()} * 5 / 4 + 1);
+  slots_.assign(std::size_t{size()} * 5 / 4 + 1, none);
+  for (std::uint32_t id = 0; id < size(); ++id) {
+    const std::size_t home = home_of(hash(at(id)), slots_.size());
+    slots_[next_empty(slots_, home, [](std::uint32_t one) { return one == none; })] = id;
+  }
 }
 
 std::size_t Dictionary::memory() const {
   return numbers_.capacity() * sizeof(std::uint64_t) + bytes_.capacity() + ends_.capacity() * sizeof(std::uint32_t) +
-         slots_.capacity() * sizeof(std::uint32_t);
+         growing_.capacity() * sizeof(Tagged) + slots_.capacity() * sizeof(std::uint32_t);
 }
 
 }  // namespace sluice::api::resident
