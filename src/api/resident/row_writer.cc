@@ -1,5 +1,6 @@
 #include "api/resident/row_writer.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -93,7 +94,7 @@ void RowWriter::end(Buffer& out) const {
 void cut_csv(std::string_view line, std::span<std::string_view> values) {
   std::size_t at = 0;
   for (std::string_view& value : values) {
-    const std::size_t begin = at;
+    const std::size_t begin = std::min(at, line.size());  // a line that is too short leaves places empty
     bool quoted = false;
     for (; at < line.size(); ++at) {
       if (line[at] == '"') quoted = !quoted;  // a quote within is two

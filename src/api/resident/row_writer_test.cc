@@ -96,6 +96,7 @@ Texts cut(std::string_view line, std::size_t count) {
 TEST(ResidentRowWriter, CutsLinesOfCsv) {
   EXPECT_EQ(cut("1,a,b\n", 3), (Texts{"1", "a", "b"}));
   EXPECT_EQ(cut("\n", 1), (Texts{""}));
+  EXPECT_EQ(cut("1\n", 3), (Texts{"1", "", ""}));
   EXPECT_EQ(cut(",,\n", 3), (Texts{"", "", ""}));
   EXPECT_EQ(cut("\"a,b\",\"c\nd\",\"e\"\"f\"\n", 3), (Texts{"\"a,b\"", "\"c\nd\"", "\"e\"\"f\""}));
   EXPECT_EQ(cut("\"\",\"\"\"\",\",\"\"\n\"\n", 3), (Texts{"\"\"", "\"\"\"\"", "\",\"\"\n\""}));
