@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "files/multipart.h"
 #include "files/sniff.h"
 #include "http/h1/scan.h"
 
@@ -153,7 +154,13 @@ http::Response Store::dress(http::Response response, const http::BlobAnswer& ans
   if (response.status >= 400) return response;
   if (!answer.cache_control.empty()) response.fields.add_owned("Cache-Control", answer.cache_control);
   if (response.status == 304) return response;
-  if (is_media_type(answer.media_type)) {
+  if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
+    // Several parts, each of which is what the file is.
+    if (auto* parts = dynamic_cast<MultipartRanges*>(source->get());
+        parts != nullptr && is_media_type(answer.media_type)) {
+      parts->describe_parts_as(answer.media_type);
+    }
+  } else if (is_media_type(answer.media_type)) {
     const auto items = response.fields.items();
     const auto type = std::ranges::find(items, "Content-Type", &http::Field::name);
     if (type != items.end()) {
