@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from conftest import SLUICE
-
+from skips import skip_unfetched
 from tokens import Secret, soon
 
 CONFIG = '''
@@ -282,7 +282,7 @@ def tools(tmp_path_factory):
                   "openapi-spec-validator"]):
         made = subprocess.run(list(map(str, step)), capture_output=True, text=True)
         if made.returncode != 0:
-            pytest.skip(f"no schemathesis: {(made.stdout + made.stderr).strip().splitlines()[-1:]}")
+            skip_unfetched("schemathesis", made.stdout + made.stderr)
     return str(folder / "bin")
 
 
