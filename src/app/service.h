@@ -104,9 +104,10 @@ class Service final : http::Observer {
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   std::unique_ptr<RequestLog> request_log_;  // null: off
+  core::TaskGroup writing_log_;
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
-  std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for
+  std::optional<http::HttpsRedirect> redirect_;               // before the router, where it is asked for
   http::Server server_;
   bool draining_ = false;
 };
