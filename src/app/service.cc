@@ -265,6 +265,7 @@ Service::Snapshot Service::snapshot() const {
   result.requests = requests_;
   result.server = server_.counters();
   if (request_log_) result.request_log = request_log_->counters();
+  for (const auto& store : stores_) result.stores.push_back(store->counters());
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
   for (const auto& database : databases_) result.databases.push_back(database->readings());

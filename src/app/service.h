@@ -77,6 +77,7 @@ class Service final : http::Observer {
     RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    std::vector<files::Store::Counters> stores;    // by store
     std::vector<gateway::jwt::Counters> policies;  // by policy
     std::vector<api::changes::Counters> changes;   // by index in Plan::changes
   };

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/run_to_end.h"
+
 namespace sluice::files {
 namespace {
 
@@ -29,16 +31,7 @@ class StoreTest : public ::testing::Test {
 
   template <class T>
   T wait(core::Task<T> task) {
-    std::optional<T> result;
-    core::TaskGroup tasks;
-    tasks.spawn([](core::Task<T> inner, std::optional<T>& into) -> core::Task<void> {
-      into.emplace(co_await std::move(inner));
-    }(std::move(task), result));
-    while (!result) {
-      mailbox.deliver();
-      if (!result) reactor->turn(reactor->now() + 50ms);
-    }
-    return std::move(*result);
+    return core::run_to_end(*reactor, &mailbox, std::move(task));
   }
   static core::Task<Result<http::Blob>> write_all(http::BlobWriter& writer, std::string_view bytes, std::size_t step) {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size()))) {
@@ -232,6 +225,30 @@ TEST_F(StoreTest, ConditionsAndRanges) {
   EXPECT_EQ(get(plain, {{"Range", "bytes=2-4"}, {"If-Range", tag}}).status, 206);
   EXPECT_EQ(get(plain, {{"Range", "bytes=2-4"}, {"If-Range", "\"other\""}}).status, 200);
   EXPECT_EQ(get(plain, {}, http::Method::head).status, 200);
+}
+
+TEST_F(StoreTest, CountsWhatComesAndWhatIsRefused) {
+  options.types = {{"image/*"}};
+  options.limit.value = ByteSize{1000};
+  options.uploads = 1;
+  open();
+  const std::string png = "\x89PNG\r\n\x1a\n"s;
+  EXPECT_TRUE(put(png, "image/png"));
+  EXPECT_TRUE(put(png, "image/png"));
+  EXPECT_FALSE(put(std::string(1001, 'x'), "image/png"));
+  EXPECT_FALSE(put("GIF89a", "image/png"));
+  EXPECT_FALSE(store->takes("text/plain"));
+  {
+    const auto writer = store->begin("image/png");
+    EXPECT_EQ(store->begin("image/png"), nullptr);
+  }
+  const Store::Counters& counters = store->counters();
+  EXPECT_EQ(counters.files, 2u);
+  EXPECT_EQ(counters.bytes, 2 * png.size());
+  EXPECT_EQ(counters.too_long, 1u);
+  EXPECT_EQ(counters.wrong_type, 2u);
+  EXPECT_EQ(counters.too_many, 1u);
+  EXPECT_EQ(counters.failed, 0u);
 }
 
 TEST_F(StoreTest, AMissingFileIsNotFound) {
