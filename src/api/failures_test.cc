@@ -51,15 +51,5 @@ TEST(Failures, WhoMayTryAgainIsTold) {
   EXPECT_EQ(answer(Failure::statement, "23505", Failed::writing).fields.get("Retry-After"), "");
 }
 
-TEST(Failures, ADatabaseThatIsAwayIsOneTrouble) {
-  TroubleLog trouble("database main");
-  const Failures failures("/films", &trouble, nullptr);
-  ::testing::internal::CaptureStderr();
-  for (int i = 0; i < 5; ++i) (void)failures.answer({sql::Failure::unavailable, {}, "away", 0}, Failed::reading);
-  const std::string logged = ::testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(logged.contains("database main: away")) << logged;
-  EXPECT_EQ(std::ranges::count(logged, '\n'), 1) << logged;
-}
-
 }  // namespace
 }  // namespace sluice::api

@@ -162,7 +162,7 @@ def test_what_it_says(films):
         ("get", "/films"), ("post", "/films"), ("get", "/films/{id}"), ("put", "/films/{id}"), ("patch", "/films/{id}"),
         ("delete", "/films/{id}"), ("get", "/films/{id}/tags"), ("put", "/films/{id}/tags"),
         ("patch", "/films/{id}/tags"), ("put", "/ratings/{slug}"), ("delete", "/ratings/{slug}"), ("get", "/mine"),
-        ("get", "/maybe")}
+        ("get", "/maybe"), ("get", "/films/changes")}
     ids = [operation["operationId"] for operation in all_of_them.values()]
     assert len(set(ids)) == len(ids) and "getFilmsByIdTags" in ids
     problem = document["components"]["responses"]["422"]["content"]

@@ -28,7 +28,7 @@ class BatchTest : public ::testing::Test {
     insert.text = "insert";
     insert.parameters = {{"slug", {}}};
     insert.columns = {{"slug", {}, 0}};
-    plan.options.answer_limit = 200;
+    plan.options.answer_limit = ByteSize{200};
     plan.options.calls = 3;
     plan.options.retries = 2;
     Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}, .endpoint = 0};
