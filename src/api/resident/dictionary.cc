@@ -45,9 +45,7 @@ std::uint32_t Dictionary::intern(const Key& key) {
 }
 
 void Dictionary::resize(std::size_t slots) {
-  std::vector<std::uint32_t> old;
-  old.swap(slots_);
-  old = {};
+  slots_ = std::vector<std::uint32_t>();  // first: the old and the new ones are never there together
   slots_.assign(slots, none);
   for (std::uint32_t id = 0; id < size(); ++id) slots_[slot_of(at(id))] = id;
 }
