@@ -74,7 +74,7 @@ std::uint32_t Dictionary::intern(const Key& key) {
 
 void Dictionary::grow() {
   const std::size_t slots = growing_.empty() ? 64 : growing_.size() * 2;
-  growing_ = {};
+  growing_ = std::vector<Tagged>();  // an empty list assigned would leave the memory where it is
   growing_.resize(slots);
   for (std::uint32_t id = 0; id < size(); ++id) {
     const std::uint64_t hashed = hash(at(id));
@@ -85,7 +85,7 @@ void Dictionary::grow() {
 }
 
 void Dictionary::trim() {
-  growing_ = {};
+  growing_ = std::vector<Tagged>();
   numbers_.shrink_to_fit();
   bytes_.shrink_to_fit();
   ends_.shrink_to_fit();

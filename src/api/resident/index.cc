@@ -89,9 +89,10 @@ void Index::build() {
       fill(row_ranks_);
     }
   }
-  if (in_order) order_ = {};
-  ids_ = {};
-  owners_ = {};
+  // An empty list assigned would leave the memory where it is.
+  if (in_order) order_ = std::vector<std::uint32_t>();
+  ids_ = std::vector<std::uint32_t>();
+  owners_ = std::vector<std::uint32_t>();
 }
 
 Postings Index::rows_of(std::uint32_t id) const {
@@ -135,6 +136,7 @@ std::size_t Index::memory() const {
   return values_.memory() +
          (nulls_.capacity() + starts_.capacity() + rows_.capacity() + order_.capacity() + row_ranks_.capacity()) *
              sizeof(std::uint32_t) +
+         (ids_.capacity() + owners_.capacity()) * sizeof(std::uint32_t) +
          row_ranks16_.capacity() * sizeof(std::uint16_t) + row_ranks8_.capacity();
 }
 

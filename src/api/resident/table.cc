@@ -141,8 +141,11 @@ std::expected<std::shared_ptr<const Table>, std::string> TableBuilder::finish() 
       return std::unexpected(fmt::format("several rows have the key {}", values[*table_->key_].substr(0, 100)));
     }
   }
+  // With the columns: where there are no rows, some formats still have their names.
+  std::string names;
+  for (std::size_t i = 0; i < table_->columns_.size(); ++i) names += table_->text_.name(i);
   const std::string_view text = table_->json_.text();
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), XXH3_64bits(names.data(), names.size()));
   table_->state_ = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
   if (table_->memory() > shape_.memory_limit) {
     return std::unexpected(
