@@ -23,7 +23,8 @@ test: bootstrap-test
 	cmake --preset debug >/dev/null && ninja -C build/debug all fuzz_targets
 	cmake --preset tsan >/dev/null && ninja -C build/tsan unit_tests
 	@printf 'subdirs(%s)\n' debug tsan >build/CTestTestfile.cmake
-	ctest --test-dir build --output-on-failure -j2
+	ctest --test-dir build --output-on-failure -j2; code=$$?; \
+	grep '^SKIPPED' build/Testing/Temporary/LastTest.log; exit $$code
 
 bench: bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident
 

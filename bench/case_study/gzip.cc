@@ -1,5 +1,4 @@
-// Stage 5: who accepts gzip gets it. In front of this stands the cache, so an answer is compressed once in its
-// lifetime.
+// Stage 5: who accepts gzip gets it. The cache stands in front of this: an answer is compressed once in its lifetime.
 #include <stdexcept>
 #include <utility>
 

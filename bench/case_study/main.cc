@@ -1,6 +1,8 @@
-// A service that knows 10,000 users and answers GET /users?role=NAME with those that have the role; the stages differ
-// in how. usage: case_study STAGE PORT      STAGE: scan-and-copy, role-index, views, parallel, ttl-cache, gzip
-//        case_study sql DIALECT     writes the users as a script for postgres or sqlite onto standard output
+// A service that knows 10,000 users and answers GET /users?role=NAME with those that have the role. The stages differ
+// in how they do it.
+//
+// usage: case_study STAGE PORT     STAGE: scan-and-copy, role-index, views, parallel, ttl-cache, gzip
+//        case_study sql DIALECT    writes the users as a script for postgres or sqlite onto standard output
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

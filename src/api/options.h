@@ -80,7 +80,8 @@ struct ColumnOptions : ParamOptions {
     v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
     v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
     v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
-    v.field("type", own(&ParamOptions::type), "What the value is checked as. Without it the database's own type decides.");
+    v.field("type", own(&ParamOptions::type),
+            "What the value is checked as. Without it the database's own type decides.");
     v.field("store", own(&ParamOptions::store), "Where the file of an `upload` goes, as for [endpoint.params].");
   }
 };
@@ -139,7 +140,7 @@ struct MethodOptions {
   std::vector<Located<std::string>> before;
   Located<std::string> location;
   sql::Isolation isolation = sql::Isolation::standard;
-  std::uint32_t retries = 3;
+  Located<std::uint32_t> retries = 3;
   OneOrMore<RequireOptions> require;
   std::optional<Located<JsonOrFile>> schema;
   std::optional<Located<ByteSize>> body_limit;
@@ -171,7 +172,8 @@ struct MethodOptions {
     v.field("isolation", &MethodOptions::isolation,
             "Of the transaction. SQLite's transactions are always serializable.");
     v.field("retries", &MethodOptions::retries,
-            "How often the transaction is tried again where another one was in its way (SQLSTATE 40001, 40P01).",
+            "PostgreSQL: how often the transaction is tried again where another one was in its way (SQLSTATE 40001, "
+            "40P01).",
             {.max = 100});
     v.field("require", &MethodOptions::require, "What must hold for this method, beside what the endpoint requires.");
     v.field("schema", &MethodOptions::schema,
@@ -199,9 +201,10 @@ struct ParallelOptions {
             "How many read it, at most: those that are free, and fewer where the table is small. Less than the "
             "database's `pool`.",
             {.min = 1, .max = 64});
-    v.field("ordered", &ParallelOptions::ordered,
-            "Rows come in the order in which they lie in the table. `false`: as they arrive, which takes less memory and "
-            "keeps all connections busy.");
+    v.field(
+        "ordered", &ParallelOptions::ordered,
+        "Rows come in the order in which they lie in the table. `false`: as they arrive, which takes less memory and "
+        "keeps all connections busy.");
     v.position(&ParallelOptions::position);
     v.shorthand("connections");
   }
@@ -263,7 +266,8 @@ struct EndpointOptions {
             "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, "
             "never spliced: from the path or the query string.");
     v.field("parallel", &EndpointOptions::parallel,
-            "PostgreSQL, for large answers of `get`: a number of connections that read it at the same time, all of the same "
+            "PostgreSQL, for large answers of `get`: a number of connections that read it at the same time, all of the "
+            "same "
             "snapshot, each a range of the table's blocks at a time. The statement selects rows of one table and says "
             "`WHERE ctid >= :ctid_from AND ctid < :ctid_to`, for which Sluice has the values; without ORDER BY, LIMIT, "
             "aggregates and joins.");

@@ -144,7 +144,9 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   }
   // The transaction that was in the way has changed the row, as a rule: what it is now must be looked at.
   const bool conditional = plan_->current && !conditions.none();
-  const std::uint32_t most_retries = conditional ? std::max(plan_->retries, 1U) : plan_->retries;
+  const std::uint32_t most_retries = retries_ == Retries::callers ? 0
+                                     : conditional                ? std::max(plan_->retries, 1U)
+                                                                  : plan_->retries;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, request);

@@ -88,14 +88,19 @@ struct WritePlan {
 // go to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
+  // Who tries again after a conflict: the endpoint, or, where its transaction is a part of another one, whose that is.
+  enum class Retries : std::uint8_t { own, callers };
+
   // `stores`: of the plan's uploads, in their order; they outlive it.
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
-                TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {})
+                TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {},
+                Retries retries = Retries::own)
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
         failures_(plan_->path, trouble, plan_->errors.get()),
-        stores_(std::move(stores)) {}
+        stores_(std::move(stores)),
+        retries_(retries) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -119,6 +124,7 @@ class WriteEndpoint final : public http::Handler {
   core::Reactor& reactor_;
   Failures failures_;
   std::vector<http::BlobStore*> stores_;
+  const Retries retries_;
 };
 
 }  // namespace sluice::api

@@ -27,21 +27,24 @@ class WriteEndpointTest : public ::testing::Test {
     return made;
   }
   void make(http::Method method, EndpointOptions endpoint, const MethodOptions& options,
-            std::vector<sql::Statement> statements, bool updates_first = false) {
+            std::vector<sql::Statement> statements, bool updates_first = false,
+            WriteEndpoint::Retries retries = WriteEndpoint::Retries::own) {
     auto pattern = http::Pattern::parse(endpoint.path.value);
     ASSERT_TRUE(pattern);
     handler = std::make_unique<WriteEndpoint>(
         std::make_shared<const WritePlan>(method, endpoint, options, *pattern, std::move(statements), updates_first),
-        database, *reactor);
+        database, *reactor, nullptr, std::vector<http::BlobStore*>{}, retries);
   }
   // POST of rows with a slug and a score, which are inserted.
-  void make_insert(std::vector<sql::Column> columns = {}, MethodOptions options = {}) {
+  void make_insert(std::vector<sql::Column> columns = {}, MethodOptions options = {},
+                   WriteEndpoint::Retries retries = WriteEndpoint::Retries::own) {
     options.sql.value = "INSERT";
     EndpointOptions endpoint;
     endpoint.path.value = "/films";
     options.sql.value = "INSERT INTO films";
     make(http::Method::post, endpoint, options,
-         {statement("insert", {{"slug", {}}, {"score", sql::ParameterType::integer}}, std::move(columns))});
+         {statement("insert", {{"slug", {}}, {"score", sql::ParameterType::integer}}, std::move(columns))}, false,
+         retries);
   }
   http::Response send(std::string_view bytes, std::string_view type = "application/json", std::size_t step = SIZE_MAX,
                       std::optional<Errc> broken = {}) {
@@ -154,6 +157,15 @@ TEST_F(WriteEndpointTest, ConflictsAreTriedAgainAsOftenAsIsSaid) {
   database.commit_error = error(sql::Failure::conflict, "40001");
   EXPECT_EQ(send(R"({"slug":"a"})").status, 201) << "a commit's conflict is one too";
   EXPECT_EQ(database.log, "begin\ninsert a NULL\ngone\nbegin\ninsert a NULL\ncommitted\n");
+}
+
+TEST_F(WriteEndpointTest, APartOfATransactionDoesNotTryAgainByItself) {
+  MethodOptions options;
+  options.retries = 10;
+  make_insert({}, options, WriteEndpoint::Retries::callers);
+  database.steps = {{.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")}};
+  EXPECT_EQ(send(R"({"slug":"a"})").status, 409);
+  EXPECT_EQ(database.log, "begin\ninsert a NULL\ngone\n");
 }
 
 TEST_F(WriteEndpointTest, ErrorsAreToldWithoutTheDatabasesWords) {

@@ -43,6 +43,7 @@ class FakeDatabase final : public sql::Database {
     if (options.isolation == sql::Isolation::serializable) log += " serializable";
     if (options.isolation == sql::Isolation::repeatable_read) log += " repeatable read";
     log += '\n';
+    settings.assign(options.settings.begin(), options.settings.end());
     return std::make_unique<FakeTransaction>(*this);
   }
   std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override {
@@ -56,6 +57,7 @@ class FakeDatabase final : public sql::Database {
   std::optional<sql::Error> add_error;
   std::deque<sql::Result<sql::SetOutcome>> outcomes;
   std::string log;  // a line for each thing that it was asked, "committed", and "gone" for what was destroyed without
+  std::vector<sql::Setting> settings;  // of the last begin()
   std::size_t added = 0;
   std::size_t largest_batch = 0;
   sql::ApplyOptions applied;

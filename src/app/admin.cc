@@ -67,6 +67,7 @@ class Admin::Metrics final : public http::Handler {
     http::compress::Counters compression;
     http::ws::Counters websockets;
     RequestLog::Counters request_log;
+    std::vector<files::Store::Counters> stores(plan_->options.stores.size());
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
     std::vector<api::changes::Counters> changes(plan_->changes.size());
     std::vector<api::resident::AnswerCache::Counters> answers(plan_->residents.size());
@@ -87,6 +88,7 @@ class Admin::Metrics final : public http::Handler {
       websockets += snapshot.websockets;
       request_log.written += snapshot.request_log.written;
       request_log.dropped += snapshot.request_log.dropped;
+      for (std::size_t k = 0; k < snapshot.stores.size(); ++k) stores[k] += snapshot.stores[k];
       for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
       for (std::size_t k = 0; k < snapshot.changes.size(); ++k) changes[k] += snapshot.changes[k];
       for (std::size_t k = 0; k < snapshot.residents.size(); ++k) answers[k] += snapshot.residents[k];
@@ -105,6 +107,11 @@ class Admin::Metrics final : public http::Handler {
     for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
     databases.render(names, text);
     if (!plan_->options.files.empty()) render(files, text);
+    if (!stores.empty()) {
+      std::vector<std::string> store_names;
+      for (const auto& store : plan_->options.stores) store_names.push_back(store.name.value);
+      render(stores, store_names, text);
+    }
     if (!plan_->options.compression.codings.empty()) render(compression, text);
     if (!plan_->websockets.empty()) render(websockets, text);
     if (plan_->request_log) {

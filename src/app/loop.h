@@ -1,12 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
+#include "core/run_to_end.h"
 #include "core/task.h"
 
 namespace sluice::app {
@@ -20,16 +20,7 @@ struct Loop {
   // Runs one coroutine to its end.
   template <class T>
   T run(core::Task<T> task) {
-    std::optional<T> result;
-    core::TaskGroup tasks;
-    tasks.spawn([](core::Task<T> inner, std::optional<T>& into) -> core::Task<void> {
-      into.emplace(co_await std::move(inner));
-    }(std::move(task), result));
-    while (!result) {
-      mailbox.deliver();
-      if (!result) reactor->turn(reactor->now() + 100ms);
-    }
-    return std::move(*result);
+    return core::run_to_end(*reactor, &mailbox, std::move(task));
   }
 };
 

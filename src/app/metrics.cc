@@ -236,6 +236,27 @@ void render(const files::Cache::Counters& files, MetricsText& out) {
   out.sample("sluice_files_cache_bytes", {}, static_cast<double>(files.bytes));
 }
 
+void render(const std::vector<files::Store::Counters>& stores, const std::vector<std::string>& names,
+            MetricsText& out) {
+  using Counters = files::Store::Counters;
+  const auto sample = [&](std::string_view name, std::string_view reason, std::uint64_t Counters::* counter) {
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      std::string labels = MetricsText::label("store", names[i]);
+      if (!reason.empty()) labels += "," + MetricsText::label("reason", reason);
+      out.sample(name, labels, static_cast<double>(stores[i].*counter));
+    }
+  };
+  out.family("sluice_uploads_total", "counter", "Files that were received and brought to the disk.");
+  sample("sluice_uploads_total", {}, &Counters::files);
+  out.family("sluice_upload_bytes_total", "counter", "Their bytes.");
+  sample("sluice_upload_bytes_total", {}, &Counters::bytes);
+  out.family("sluice_uploads_refused_total", "counter", "Files that were not taken.");
+  sample("sluice_uploads_refused_total", "length", &Counters::too_long);
+  sample("sluice_uploads_refused_total", "type", &Counters::wrong_type);
+  sample("sluice_uploads_refused_total", "busy", &Counters::too_many);
+  sample("sluice_uploads_refused_total", "disk", &Counters::failed);
+}
+
 void render(const http::compress::Counters& compression, MetricsText& out) {
   const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
     out.family(name, "counter", help);

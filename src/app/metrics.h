@@ -9,6 +9,7 @@
 #include "app/changes.h"
 #include "app/residents.h"
 #include "files/cache.h"
+#include "files/store.h"
 #include "gateway/jwt/counters.h"
 #include "http/compress/body.h"
 #include "http/server.h"
@@ -92,6 +93,8 @@ class ServerMetrics {
 
 // The caches of all [[files]].
 void render(const files::Cache::Counters& files, MetricsText& out);
+// By store, as `names` are.
+void render(const std::vector<files::Store::Counters>& stores, const std::vector<std::string>& names, MetricsText& out);
 void render(const http::compress::Counters& compression, MetricsText& out);
 void render(const http::ws::Counters& counters, MetricsText& out);
 // By policy, as `names` are.

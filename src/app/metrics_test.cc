@@ -10,11 +10,20 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
   http::Request request;
   request.method = http::Method::get;
   request.route = 1;
-  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 10, .duration = 4ms});
-  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 5, .duration = 80ms});
-  one.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 60s, .broken = true});
+  one.add(
+      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 10, .duration = 4ms});
+  one.add(
+      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 5, .duration = 80ms});
+  one.add({.request = &request,
+           .method = http::Method::get,
+           .peer = {},
+           .status = 200,
+           .body_bytes = 1,
+           .duration = 60s,
+           .broken = true});
   RequestMetrics two;
-  two.add({.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 1ms});
+  two.add(
+      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 1ms});
   two.add({.request = nullptr, .peer = {}, .status = 431});
   two.add({.request = nullptr, .method = http::Method::post, .peer = {}, .status = 414});
   one.add(two);
@@ -119,18 +128,34 @@ TEST(Metrics, OfPolicies) {
   MetricsText text;
   render({all, gateway::jwt::Counters{}}, {"a", "b"}, text);
   const std::string out = text.take();
-  for (const char* line : {"sluice_jwt_cache_hits_total{policy=\"a\"} 6\n", "sluice_jwt_cache_hits_total{policy=\"b\"} 0\n",
-                           "sluice_jwt_verifications_total{policy=\"a\"} 4\n",
-                           "sluice_jwt_anonymous_total{policy=\"a\"} 2\n", "sluice_jwt_cache_tokens{policy=\"a\"} 8\n",
-                           "sluice_jwt_cache_bytes{policy=\"a\"} 10\n",
-                           "sluice_jwt_refusals_total{policy=\"a\",reason=\"expired\"} 12\n",
-                           "sluice_jwt_refusals_total{policy=\"b\",reason=\"missing\"} 0\n"}) {
+  for (const char* line :
+       {"sluice_jwt_cache_hits_total{policy=\"a\"} 6\n", "sluice_jwt_cache_hits_total{policy=\"b\"} 0\n",
+        "sluice_jwt_verifications_total{policy=\"a\"} 4\n", "sluice_jwt_anonymous_total{policy=\"a\"} 2\n",
+        "sluice_jwt_cache_tokens{policy=\"a\"} 8\n", "sluice_jwt_cache_bytes{policy=\"a\"} 10\n",
+        "sluice_jwt_refusals_total{policy=\"a\",reason=\"expired\"} 12\n",
+        "sluice_jwt_refusals_total{policy=\"b\",reason=\"missing\"} 0\n"}) {
     EXPECT_NE(out.find(line), out.npos) << line << out;
   }
 }
 
-TEST(Metrics, LabelsAreEscaped) {
-  EXPECT_EQ(MetricsText::label("a", "x\"y\\z\n"), "a=\"x\\\"y\\\\z\\n\"");
+TEST(Metrics, LabelsAreEscaped) { EXPECT_EQ(MetricsText::label("a", "x\"y\\z\n"), "a=\"x\\\"y\\\\z\\n\""); }
+
+TEST(Metrics, StoresByName) {
+  files::Store::Counters all;
+  for (int core = 0; core < 2; ++core) {
+    all += {.files = 3, .bytes = 700, .too_long = 1, .wrong_type = 2, .too_many = 4, .failed = 5};
+  }
+  MetricsText text;
+  render({all, files::Store::Counters{}}, {"pictures", "b"}, text);
+  const std::string rendered = text.take();
+  for (const char* line : {"sluice_uploads_total{store=\"pictures\"} 6\n", "sluice_uploads_total{store=\"b\"} 0\n",
+                           "sluice_upload_bytes_total{store=\"pictures\"} 1400\n",
+                           "sluice_uploads_refused_total{store=\"pictures\",reason=\"length\"} 2\n",
+                           "sluice_uploads_refused_total{store=\"pictures\",reason=\"type\"} 4\n",
+                           "sluice_uploads_refused_total{store=\"pictures\",reason=\"busy\"} 8\n",
+                           "sluice_uploads_refused_total{store=\"pictures\",reason=\"disk\"} 10\n"}) {
+    EXPECT_TRUE(rendered.contains(line)) << line << rendered;
+  }
 }
 
 }  // namespace

@@ -69,6 +69,12 @@ RequestLog::RequestLog(const RequestLogPlan& plan, std::span<const std::string> 
       redaction_(plan.options.redact),
       trouble_("request_log: table " + plan.options.table.value) {}
 
+RequestLog::~RequestLog() {
+  if (rows_.empty()) return;
+  log_error("request_log: table " + plan_.options.table.value + ": " + std::to_string(rows_.size()) +
+            (rows_.size() == 1 ? " row was" : " rows were") + " not written before the end");
+}
+
 std::string RequestLog::row_of(const http::Completion& completion) const {
   std::string row = "{";
   const http::Request* const request = completion.request;

@@ -64,12 +64,17 @@ class RequestLog {
   // All outlive this. `routes`: patterns by route id.
   RequestLog(const RequestLogPlan& plan, std::span<const std::string> routes, sql::Database& database,
              core::Reactor& reactor);
+  RequestLog(const RequestLog&) = delete;
+  // After its tasks. Says how many rows are lost.
+  ~RequestLog();
 
   void add(const http::Completion& completion);
   // Writes what has gathered, every now and then, for as long as it is not destroyed.
   [[nodiscard]] core::Task<void> run();
   // Writes what there is, if it can be done until then.
   [[nodiscard]] core::Task<void> flush(Instant deadline);
+  // All that was added is written, or given up.
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

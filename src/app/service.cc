@@ -13,6 +13,9 @@
 namespace sluice::app {
 namespace {
 
+// How long the end waits, beyond `grace`, for databases to hear of what was cut.
+constexpr Duration for_cancels = 200ms;
+
 std::vector<std::pair<std::string, std::string>> configured_fields(const ServerOptions& options) {
   std::vector<std::pair<std::string, std::string>> fields;
   for (const auto& header : options.headers) fields.emplace_back(header.name.value, header.value.value.value);
@@ -109,7 +112,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
 
   if (const auto& log = plan_->request_log) {
     request_log_ = std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
-    core.tasks().spawn(request_log_->run());
+    writing_log_.spawn(request_log_->run());
   }
 
   std::uint16_t id = 0;
@@ -258,6 +261,12 @@ void Service::drain(Duration grace, std::atomic<unsigned>& cores_left) {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
     if (self.request_log_) co_await self.request_log_->flush(deadline);
+    if (!self.server_.drained() || (self.request_log_ && !self.request_log_->empty())) {
+      // Statements that nobody cancels would go on at the database without us, some of them for ever.
+      self.server_.cut();
+      self.writing_log_.cancel();
+      co_await core::Sleep(reactor, reactor.now() + for_cancels);
+    }
     --left;
     // The admin listener is the first core's: it answers until nobody serves any more.
     while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
@@ -272,6 +281,7 @@ Service::Snapshot Service::snapshot() const {
   result.requests = requests_;
   result.server = server_.counters();
   if (request_log_) result.request_log = request_log_->counters();
+  for (const auto& store : stores_) result.stores.push_back(store->counters());
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
   for (const auto& resident : residents_) result.residents.push_back(resident->counters());

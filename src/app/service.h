@@ -82,6 +82,7 @@ class Service final : http::Observer {
     RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
+    std::vector<files::Store::Counters> stores;                   // by store
     std::vector<gateway::jwt::Counters> policies;                 // by policy
     std::vector<api::changes::Counters> changes;                  // by index in Plan::changes
     std::vector<api::resident::AnswerCache::Counters> residents;  // by index in Plan::residents
@@ -111,6 +112,7 @@ class Service final : http::Observer {
   RequestMetrics requests_;
   std::optional<AccessLog> access_log_;
   std::unique_ptr<RequestLog> request_log_;  // null: off
+  core::TaskGroup writing_log_;
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
   std::optional<http::HttpsRedirect> redirect_;               // before the router, where it is asked for

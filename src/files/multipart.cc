@@ -13,17 +13,26 @@ std::string content_range(ByteRange range, std::uint64_t size) {
 
 MultipartRanges::MultipartRanges(std::shared_ptr<const File> file, std::span<const ByteRange> parts,
                                  std::string_view boundary, core::Mailbox& mailbox, core::BlockingPool& threads)
-    : file_(std::move(file)), mailbox_(mailbox), threads_(threads) {
-  media_type_ = "multipart/byteranges; boundary=" + std::string(boundary);
-  end_ = "\r\n--" + std::string(boundary) + "--\r\n";
+    : file_(std::move(file)),
+      mailbox_(mailbox),
+      threads_(threads),
+      boundary_(boundary),
+      media_type_("multipart/byteranges; boundary=" + boundary_),
+      end_("\r\n--" + boundary_ + "--\r\n") {
+  for (const ByteRange& range : parts) parts_.push_back({{}, range});
+  write_headers(file_->media_type);
+}
+
+void MultipartRanges::describe_parts_as(std::string_view media_type) { write_headers(media_type); }
+
+void MultipartRanges::write_headers(std::string_view media_type) {
   size_ = end_.size();
-  for (const ByteRange& range : parts) {
-    std::string header = parts_.empty() ? "--" : "\r\n--";
-    header += boundary;
-    header += "\r\nContent-Type: " + std::string(file_->media_type);
-    header += "\r\nContent-Range: " + content_range(range, file_->size) + "\r\n\r\n";
-    size_ += header.size() + range.size;
-    parts_.push_back({std::move(header), range});
+  for (Part& part : parts_) {
+    part.header = &part == parts_.data() ? "--" : "\r\n--";
+    part.header += boundary_;
+    part.header += "\r\nContent-Type: " + std::string(media_type);
+    part.header += "\r\nContent-Range: " + content_range(part.range, file_->size) + "\r\n\r\n";
+    size_ += part.header.size() + part.range.size;
   }
 }
 

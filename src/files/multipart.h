@@ -26,6 +26,8 @@ class MultipartRanges final : public http::BodySource {
   MultipartRanges(std::shared_ptr<const File> file, std::span<const ByteRange> parts, std::string_view boundary,
                   core::Mailbox& mailbox, core::BlockingPool& threads);
 
+  // Before the first pull(): what the parts are, where that is not what the file knows of itself. Fit for a header.
+  void describe_parts_as(std::string_view media_type);
   // Content-Type's value; lasts as long as the source.
   [[nodiscard]] std::string_view media_type() const { return media_type_; }
   // All that pull() will give.
@@ -39,6 +41,7 @@ class MultipartRanges final : public http::BodySource {
     ByteRange range;
   };
 
+  void write_headers(std::string_view media_type);
   // What cannot be read without waiting.
   core::Task<Result<Progress>> pull_slowly(Buffer& out);
   [[nodiscard]] std::size_t next_size() const;
@@ -47,9 +50,10 @@ class MultipartRanges final : public http::BodySource {
   const std::shared_ptr<const File> file_;
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
-  std::string media_type_;
+  const std::string boundary_;
+  const std::string media_type_;
   std::vector<Part> parts_;
-  std::string end_;
+  const std::string end_;
   std::uint64_t size_ = 0;
   std::size_t part_ = 0;     // that is being sent
   std::uint64_t given_ = 0;  // bytes of it

@@ -272,12 +272,11 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
 }
 
 // A 206's body and the fields that describe it. False: the whole is to be sent. That is where the parts would take
-// more, and where several of them are of a coded file: Content-Encoding would say that the multipart is what was coded;
-// and of a blob, whose media type only the database knows.
+// more, and where several of them are of a coded file: Content-Encoding would say that the multipart is what was coded.
 bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
                              std::span<const ByteRange> parts) {
   if (parts.size() > 1) {
-    if (!file->coding.empty() || blobs_) return false;
+    if (!file->coding.empty()) return false;
     auto source = std::make_unique<MultipartRanges>(file, parts, next_boundary(), mailbox_, threads_);
     if (source->size() >= file->size) return false;
     response.status = 206;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "files/multipart.h"
 #include "files/sniff.h"
 #include "http/h1/scan.h"
 
@@ -49,14 +50,17 @@ class Store::Writer final : public http::BlobWriter {
   ~Writer() override { --store_.writing_; }
 
   core::Async<Result<void>> write(std::string_view bytes) override {
-    if (bytes.size() > store_.limit() - size_) return Result<void>(fail(Errc::limit));
+    if (bytes.size() > store_.limit() - size_) {
+      ++store_.counters_.too_long;
+      return Result<void>(fail(Errc::limit));
+    }
     if (job_->gathered.size() + bytes.size() > chunk_bytes) return write_on(bytes);
     gather(bytes);
     return Result<void>{};
   }
 
   core::Task<Result<http::Blob>> finish() override {
-    if (!may_go_on()) co_return fail(Errc::malformed);
+    if (!may_go_on()) co_return wrong_type();
     auto work = [job = job_]() -> std::expected<http::Blob, int> {
       if (auto appended = job->file.append(job->gathered); !appended) return std::unexpected(appended.error());
       return job->file.finish();
@@ -64,6 +68,8 @@ class Store::Writer final : public http::BlobWriter {
     auto done = co_await store_.threads_.run(store_.mailbox_, std::move(work));
     if (!done) co_return fail(Errc::closed);
     if (!*done) co_return failed(done->error());
+    ++store_.counters_.files;
+    store_.counters_.bytes += (*done)->size;
     co_return std::move(**done);
   }
 
@@ -80,7 +86,7 @@ class Store::Writer final : public http::BlobWriter {
       gather(bytes.substr(0, room));
       bytes.remove_prefix(std::min(room, bytes.size()));
       if (job_->gathered.size() < chunk_bytes) break;
-      if (!may_go_on()) co_return fail(Errc::malformed);
+      if (!may_go_on()) co_return wrong_type();
       auto work = [job = job_] {
         auto appended = job->file.append(job->gathered);
         job->gathered.clear();
@@ -107,7 +113,12 @@ class Store::Writer final : public http::BlobWriter {
     if (std::exchange(looked_, true) || store_.options_.types.empty()) return true;
     return may_be(media_type_, std::string_view(job_->gathered).substr(0, sniffed_bytes));
   }
+  std::unexpected<Error> wrong_type() const {
+    ++store_.counters_.wrong_type;
+    return fail(Errc::malformed);
+  }
   std::unexpected<Error> failed(int error) const {
+    ++store_.counters_.failed;
     log_error("store " + store_.name_ + ": a file cannot be written: " + std::generic_category().message(error));
     return fail(Errc::system, error);
   }
@@ -129,16 +140,20 @@ Store::Store(std::string name, const StoreOptions& options, core::Reactor& react
       files_(served(options), reactor, mailbox, threads, StaticFiles::Kind::blobs) {}
 
 bool Store::takes(std::string_view media_type) const {
-  if (options_.types.empty()) return true;
-  return std::ranges::any_of(options_.types, [&](const auto& one) {
-    const std::string_view type = one.value;
-    if (!type.ends_with("/*")) return type == media_type;
-    return media_type.starts_with(type.substr(0, type.size() - 1));
-  });
+  const bool taken = options_.types.empty() || std::ranges::any_of(options_.types, [&](const auto& one) {
+                       const std::string_view type = one.value;
+                       if (!type.ends_with("/*")) return type == media_type;
+                       return media_type.starts_with(type.substr(0, type.size() - 1));
+                     });
+  if (!taken) ++counters_.wrong_type;
+  return taken;
 }
 
 std::unique_ptr<http::BlobWriter> Store::begin(std::string_view media_type) {
-  if (writing_ == options_.uploads) return nullptr;
+  if (writing_ == options_.uploads) {
+    ++counters_.too_many;
+    return nullptr;
+  }
   return std::make_unique<Writer>(*this, media_type);
 }
 
@@ -153,7 +168,13 @@ http::Response Store::dress(http::Response response, const http::BlobAnswer& ans
   if (response.status >= 400) return response;
   if (!answer.cache_control.empty()) response.fields.add_owned("Cache-Control", answer.cache_control);
   if (response.status == 304) return response;
-  if (is_media_type(answer.media_type)) {
+  if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
+    // Several parts, each of which is what the file is.
+    if (auto* parts = dynamic_cast<MultipartRanges*>(source->get());
+        parts != nullptr && is_media_type(answer.media_type)) {
+      parts->describe_parts_as(answer.media_type);
+    }
+  } else if (is_media_type(answer.media_type)) {
     const auto items = response.fields.items();
     const auto type = std::ranges::find(items, "Content-Type", &http::Field::name);
     if (type != items.end()) {

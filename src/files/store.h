@@ -22,6 +22,26 @@ class Store final : public http::BlobStore {
  public:
   static constexpr std::size_t chunk_bytes = 256 * 1024;
 
+  struct Counters {
+    std::uint64_t files = 0;  // that were brought to the disk, also those that were there before
+    std::uint64_t bytes = 0;  // of them
+    // By why they were refused: longer than `limit`, of another type, as many on their way as may be, or the disk.
+    std::uint64_t too_long = 0;
+    std::uint64_t wrong_type = 0;
+    std::uint64_t too_many = 0;
+    std::uint64_t failed = 0;
+
+    Counters& operator+=(const Counters& other) {
+      files += other.files;
+      bytes += other.bytes;
+      too_long += other.too_long;
+      wrong_type += other.wrong_type;
+      too_many += other.too_many;
+      failed += other.failed;
+      return *this;
+    }
+  };
+
   // Throws std::system_error where the folder cannot be made or opened. `options` outlives it.
   Store(std::string name, const StoreOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
         core::BlockingPool& threads);
@@ -32,6 +52,7 @@ class Store final : public http::BlobStore {
   [[nodiscard]] core::Task<http::Response> serve(http::Request& request, http::BlobAnswer answer) override;
 
   [[nodiscard]] const StaticFiles& files() const { return files_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
   class Writer;
@@ -45,6 +66,7 @@ class Store final : public http::BlobStore {
   std::shared_ptr<BlobFolder> folder_;
   StaticFiles files_;
   std::uint32_t writing_ = 0;  // uploads on their way
+  mutable Counters counters_;  // who is told that a type is not taken, refuses the file
 };
 
 // Content-Disposition (RFC 6266) that says what the file is to be saved as: the name without what it may not hold, in

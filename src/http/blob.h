@@ -52,7 +52,8 @@ class BlobStore {
  public:
   virtual ~BlobStore() = default;
   [[nodiscard]] virtual std::uint64_t limit() const = 0;
-  // Whether files of this media type (lower case, without parameters) are taken.
+  // Whether files of this media type (lower case, without parameters) are taken. Asked once for a file, which is
+  // refused where they are not.
   [[nodiscard]] virtual bool takes(std::string_view media_type) const = 0;
   // Null: as many are on their way as may be.
   [[nodiscard]] virtual std::unique_ptr<BlobWriter> begin(std::string_view media_type) = 0;

@@ -47,6 +47,10 @@ Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, 
 
 Server::~Server() {
   accepting_.cancel();
+  cut();
+}
+
+void Server::cut() {
   running_.cancel();
   while (newest_ != nullptr) close(*newest_);
 }

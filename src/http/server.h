@@ -51,16 +51,16 @@ struct ServerOptions {
   // What a handler may allow by BodyReader::allow_more(): a longer body is refused before there is a handler, and one
   // in between where it is read. Less than body_limit: nothing more.
   std::uint64_t most_body = 0;
-  Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;             // without enough of a body coming: 408
-  Duration idle_timeout = 60s;             // between two requests: closed
-  Duration write_timeout = 30s;            // without the client taking enough: closed
+  Duration header_timeout = 10s;  // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;    // without enough of a body coming: 408
+  Duration idle_timeout = 60s;    // between two requests: closed
+  Duration write_timeout = 30s;   // without the client taking enough: closed
   // Bytes a second that a client must send of a body, and take of an answer, on average of body_timeout and
   // write_timeout while it is waited for; 0: any.
   std::uint32_t slowest_client = 240;
-  Duration half_close_grace = 1s;          // a client that ends its side still gets what is ready by then
-  std::size_t connections = 16384;         // beyond it: 503 and closed
-  std::string server_name = "sluice";      // the Server field; empty: none
+  Duration half_close_grace = 1s;      // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;     // beyond it: 503 and closed
+  std::string server_name = "sluice";  // the Server field; empty: none
   // Of every answer, and of those over TLS besides, at most max_configured_fields each; they are valid, and none that
   // the server writes itself.
   std::vector<std::pair<std::string, std::string>> fields = {};
@@ -116,6 +116,8 @@ class Server {
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
+  // After drain(): what is still open is open no longer. Not from within a request.
+  void cut();
   [[nodiscard]] bool drained() const { return draining_ && newest_ == nullptr; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

@@ -45,6 +45,22 @@ class Postgres:
         self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
         self.start()
 
+    def standby(self):
+        """A hot standby of this cluster, which follows it; stopped and removed like any other."""
+        other = Postgres.__new__(Postgres)
+        other.bin, other.user = self.bin, self.user
+        other.folder = tempfile.mkdtemp(prefix="sluice-pg-")
+        other.data = f"{other.folder}/data"
+        other.port = free_port()
+        other.settings = [setting.replace(f"={self.port}", f"={other.port}").replace(self.folder, other.folder)
+                          for setting in self.settings]
+        if self.user:
+            os.chown(other.folder, pwd.getpwnam("postgres").pw_uid, -1)
+        os.chmod(other.folder, 0o755)
+        other._run("pg_basebackup", "-D", other.data, "-R", "-c", "fast", "-d", self.url())
+        other.start()
+        return other
+
     def _run(self, program, *arguments):
         run = subprocess.run([*self.user, f"{self.bin}/{program}", *arguments], cwd=self.folder, text=True,
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

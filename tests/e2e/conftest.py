@@ -121,6 +121,19 @@ def sluice(tmp_path):
             each.kill()
 
 
+def database_with(request, folder, statements):
+    """The URL of a database with what the statements make: `request.param` says whether "sqlite" or "postgres"."""
+    if request.param == "sqlite":
+        database = sqlite3.connect(folder / "main.db", isolation_level=None)
+        for statement in statements:
+            database.execute(statement)
+        database.close()
+        return f"sqlite:{folder}/main.db"
+    postgres = request.getfixturevalue("postgres")
+    postgres.psql("; ".join(statements))
+    return postgres.url()
+
+
 @pytest.fixture(scope="session")
 def postgres():
     cluster = Postgres()

@@ -59,6 +59,14 @@ class Connection:
     def shut_sending(self):
         self.socket.shutdown(socket.SHUT_WR)
 
+    def call(self, method, target, body=None, *fields):
+        """One request with these header lines, and a body where there is one; its answer."""
+        lines = [f"{method} {target} HTTP/1.1", "Host: test", *fields]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b""))
+        return self.read(head=method == "HEAD")
+
     def get(self, target, *fields, method="GET"):
         self.send("\r\n".join([f"{method} {target} HTTP/1.1", "Host: test", *fields]) + "\r\n\r\n")
         return self.read(head=method == "HEAD")

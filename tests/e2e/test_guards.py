@@ -1,9 +1,9 @@
 """`require`: who may do what, by claims and by what the database says, on both databases."""
 import json
-import sqlite3
 
 import pytest
 
+from conftest import database_with
 from test_config import run
 from tokens import Secret, soon
 
@@ -51,15 +51,11 @@ class Teams:
         self.server = server
 
     def call(self, method, target, sub=None, body=None, **claims):
+        fields = [] if sub is None else [f"Authorization: Bearer {SECRET.token(soon(sub=sub, **claims))}"]
+        if body is not None:
+            fields.append("Content-Type: application/json")
         with self.server.connect() as connection:
-            lines = [f"{method} {target} HTTP/1.1", "Host: test"]
-            if sub is not None:
-                lines += [f"Authorization: Bearer {SECRET.token(soon(sub=sub, **claims))}"]
-            data = b"" if body is None else json.dumps(body).encode()
-            if body is not None:
-                lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
-            connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
-            return connection.read()
+            return connection.call(method, target, None if body is None else json.dumps(body).encode(), *fields)
 
     def texts(self):
         return [row["text"] for row in json.loads(self.call("GET", "/teams/red/notes", "ada").body)]
@@ -67,16 +63,7 @@ class Teams:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def teams(request, sluice, tmp_path):
-    if request.param == "sqlite":
-        database = sqlite3.connect(tmp_path / "teams.db", isolation_level=None)
-        for statement in SCHEMA:
-            database.execute(statement)
-        database.close()
-        url = f"sqlite:{tmp_path}/teams.db"
-    else:
-        postgres = request.getfixturevalue("postgres")
-        postgres.psql("; ".join(SCHEMA))
-        url = postgres.url()
+    url = database_with(request, tmp_path, SCHEMA)
     return Teams(sluice(CONFIG.format(url=url, secret=SECRET.secret)))
 
 

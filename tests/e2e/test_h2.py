@@ -13,6 +13,7 @@ import pytest
 from certificates import tls_table
 from http2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, PREFACE, PRIORITY,
                    RST_STREAM, SETTINGS, WINDOW_UPDATE, Client, Raw, frame, header_block)
+from skips import skip, skip_unfetched
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HELLO = b"Hello, world.\n"
@@ -338,13 +339,13 @@ def h2spec(tmp_path_factory):
     program = ROOT / ".cache/bin/h2spec"
     if not program.exists():
         if not shutil.which("go"):
-            pytest.skip("h2spec needs Go to be built")
+            skip("go", "h2spec needs Go to be built")
         module = tmp_path_factory.mktemp("h2spec")
         (module / "go.mod").write_text("module build\n\ngo 1.19\n")
         for command in (["go", "get", *H2SPEC], ["go", "build", "-mod=mod", "-o", str(program), f"{H2SPEC[0].split('@')[0]}/cmd/h2spec"]):
             built = subprocess.run(command, cwd=module, capture_output=True, text=True, timeout=500)
             if built.returncode != 0:
-                pytest.skip(f"h2spec cannot be fetched and built: {built.stderr[-500:]}")
+                skip_unfetched("h2spec", built.stdout + built.stderr)
     return program
 
 

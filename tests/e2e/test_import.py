@@ -1,6 +1,7 @@
 """sluice import: files into tables, in batches that go on where they ended."""
 import csv
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -113,25 +114,37 @@ def test_a_file_whose_beginning_has_changed_is_not_gone_on_with(target):
 
 
 def test_killed_and_gone_on(target):
-    rows = [[f"film-{n}", n, n / 2] for n in range(1, 40_001)]
-    write_films(target.folder / "films.csv", rows)
-    command = [SLUICE, "import", "films", "films.csv", "--batch", "2000", "--database", target.url]
-    process = subprocess.Popen(command, cwd=target.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    state = target.folder / "films.csv.sluice-import"
-    end = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < end:
-        if state.exists() and "rows 0\n" not in state.read_text():
-            break
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    killed = process.wait() == -signal.SIGKILL
+    rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
+    path = target.folder / "films.csv"
+    write_films(path, rows)
+    half = path.read_bytes()[:50_000]  # so that they fit into a pipe that nobody reads
+    path.unlink()
+    # It gets no more than half of its file, so it cannot be done when it is killed.
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDWR)
+    command = [SLUICE, "import", "films", "films.csv", "--batch", "1000", "--database", target.url]
+    process = subprocess.Popen(command, cwd=target.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        os.write(pipe, half)
+        state = target.folder / "films.csv.sluice-import"
+        end = time.monotonic() + 60
+        while not (state.exists() and "rows 0\n" not in state.read_text()):
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < end, "no batch was written"
+            time.sleep(0.002)
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(pipe)
+    assert process.returncode == -signal.SIGKILL
     count = len(target.query("SELECT id FROM films"))
+    assert 0 < count < 5000
+    path.unlink()
+    write_films(path, rows)
     done = subprocess.run(command, cwd=target.folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    if killed:
-        assert 0 < count < 40_000
-        assert "rows are there already" in done.stderr
-    assert len(target.query("SELECT id FROM films")) == 40_000
+    assert "rows are there already" in done.stderr
+    assert len(target.query("SELECT id FROM films")) == 5000
 
 
 def test_what_cannot_be_done(target):
@@ -148,6 +161,24 @@ def test_what_cannot_be_done(target):
     (target.folder / "films.csv").write_text("id,slug\n1,a\n1,b\n")
     assert "films.csv:3: " in target.run("films", "films.csv", code=1)
     assert target.rows() == []
+    assert not list(target.folder.glob("*.sluice-import*"))
     (target.folder / "films.csv").write_text("id,slug\n")
-    (target.folder / "films.csv.sluice-import").unlink(missing_ok=True)
     assert "0 rows" in target.run("films", "films.csv")
+
+
+def test_nothing_written_is_nothing_to_go_on_with(target):
+    path = target.folder / "films.csv"
+    state = target.folder / "films.csv.sluice-import"
+    # As a kill before the first batch leaves it, of a file with other columns.
+    state.write_text("sluice-import 1\ntarget another \"films\" \"id\" \"slug\"\nrows 0\nhash cbf29ce484222325\n")
+    path.write_text("id,slug,score\n1,a,1\n")
+    assert "1 inserted" in target.run("films", "films.csv")
+    assert not state.exists()
+    # But what has been written is gone on with, or not at all.
+    of_another = "sluice-import 1\ntarget another\nrows 1\nhash 1\n"
+    state.write_text(of_another)
+    assert "is of another import" in target.run("films", "films.csv", code=1)
+    assert state.read_text() == of_another
+    path.write_text("id,slug,score\n2,b,1\n2,c,1\n")
+    assert "nothing has been written" in target.run("films", "films.csv", "--restart", code=1)
+    assert not state.exists()

@@ -16,6 +16,7 @@ import pytest
 from certificates import tls_table
 from conftest import SLUICE
 from http1 import Connection
+from skips import skip
 from websocket import BINARY, TEXT, WebSocket
 
 HELLO = b"Hello, world.\n"
@@ -34,7 +35,7 @@ def check(io, tmp_path, **how):
 def io(request, tmp_path):
     run = check(request.param, tmp_path)
     if run.returncode != 0:
-        pytest.skip(run.stderr)
+        skip("kernel", run.stderr)
     return f'io = "{request.param}"\n'
 
 

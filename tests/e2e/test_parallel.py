@@ -208,6 +208,24 @@ def test_row_level_security_decides_on_each_connection(sluice, postgres):
     assert helpers(server) > 0
 
 
+def test_a_standby_is_read_on_one_connection(sluice, postgres):
+    """It has no snapshot to share; everything else is as on any server."""
+    fill(postgres)
+    standby = postgres.standby()
+    try:
+        server = sluice(CONFIG.format(url=standby.url(), role=""))
+        with server.connect() as connection:
+            plain = connection.get("/plain.csv").body
+            assert plain.count(b"\n") == ROWS + 1
+            for path in ("/ordered.csv", "/unordered.csv"):
+                assert connection.get(path).body == plain
+            assert connection.get("/large.csv?m=100").body.count(b"\n") == ROWS // 100 + 1
+        assert helpers(server) == 0
+        assert "the server is a standby: until it is none, table public.parts is read on one connection" in server.log
+    finally:
+        standby.remove()
+
+
 CHECKS = [
     ('get = "SELECT id FROM parts {range} ORDER BY id"', "Sort"),
     ('get = "SELECT count(*) FROM parts {range}"', "Aggregate"),

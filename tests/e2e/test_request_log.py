@@ -118,6 +118,39 @@ def test_what_is_left_is_written_at_the_end(sluice, log):
     assert sorted(int(row["path"][7:]) for row in log.rows("path", 300)) == list(range(300))
 
 
+def test_the_end_of_grace_ends_a_statement(sluice, log, request):
+    """Somebody has the table for longer than the server lives, which ends all the same, and says what is lost."""
+    server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""), server='grace = "300ms"')
+    if log.kind == "sqlite":
+        blocker = sqlite3.connect(log.url.removeprefix("sqlite:"), isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        assert server.get("/films/alien").status == 200
+        server.stop()
+        blocker.close()
+    else:
+        postgres = request.getfixturevalue("postgres")
+        blocker = subprocess.Popen(["psql", "-XAtq", postgres.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        blocker.stdin.write(b"BEGIN; LOCK TABLE requests; SELECT 'locked';\n")
+        blocker.stdin.flush()
+        assert blocker.stdout.readline() == b"locked\n"
+
+        def wait_for_waiting(count):
+            end = time.monotonic() + 10
+            while int(postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice' AND "
+                                    "wait_event_type = 'Lock' AND query LIKE 'INSERT%'")) != count:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+        try:
+            assert server.get("/films/alien").status == 200
+            wait_for_waiting(1)
+            server.stop()
+            wait_for_waiting(0)
+        finally:
+            blocker.communicate()
+    assert log.query(["path"]) == []
+    assert "request_log: table requests: 1 row was not written before the end" in server.log
+
+
 def test_a_table_that_does_not_take_them(sluice, postgres):
     """Requests go on; what the table refuses is given up and counted, and no more than the queue waits."""
     postgres.psql("DROP TABLE IF EXISTS requests; CREATE TABLE requests (path text, status int)")

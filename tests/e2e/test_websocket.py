@@ -153,7 +153,7 @@ def test_over_tls(sluice, tmp_path):
 
 @pytest.mark.parametrize("compression", ("off", "message", "connection"))
 def test_wsproto(sluice, compression):
-    wsproto = pytest.importorskip("wsproto")
+    import wsproto
     from wsproto import events, extensions
     server = sluice(ECHO + f'compression = "{compression}"\n')
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:

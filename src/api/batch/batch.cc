@@ -106,8 +106,8 @@ class Batch::Lane {
           route.handlers[static_cast<std::size_t>(write->method)] = &no_files_;
           continue;
         }
-        route.handlers[static_cast<std::size_t>(write->method)] =
-            own(std::make_unique<WriteEndpoint>(write, database_, reactor, trouble));
+        route.handlers[static_cast<std::size_t>(write->method)] = own(std::make_unique<WriteEndpoint>(
+            write, database_, reactor, trouble, std::vector<http::BlobStore*>{}, WriteEndpoint::Retries::callers));
       }
       for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &no_sets_;
       (void)router_.add(route);  // the service has added them all before

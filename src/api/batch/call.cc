@@ -401,41 +401,38 @@ std::expected<std::string, std::string> Results::text_of(std::string_view refere
   return std::string(text);
 }
 
+template <class Write>
+bool Results::splice(std::string_view text, std::string& out, std::string& fault, Write write) const {
+  const auto add = [&](std::string_view literal) {
+    out += literal;
+    return true;
+  };
+  return cut(text, fault, add, [&](std::string_view reference) {
+    const auto value = text_of(reference);
+    fault = value ? write(reference, *value) : value.error();
+    return fault.empty();
+  });
+}
+
 std::expected<std::string, std::string> Results::resolve_target(std::string_view target) const {
   std::string out;
   std::string fault;
-  const auto add = [&](std::string_view text) {
-    out += text;
-    return true;
+  const auto write = [&](std::string_view reference, std::string_view value) {
+    http::append_escaped(out, value);
+    return value.empty() ? "${" + std::string(reference) + "}: it is empty" : std::string{};
   };
-  const auto refer = [&](std::string_view reference) {
-    const auto text = text_of(reference);
-    if (!text) {
-      fault = text.error();
-    } else if (text->empty()) {
-      fault = "${" + std::string(reference) + "}: it is empty";
-    } else {
-      http::append_escaped(out, *text);
-    }
-    return fault.empty();
-  };
-  if (!cut(target, fault, add, refer)) return std::unexpected(std::move(fault));
+  if (!splice(target, out, fault, write)) return std::unexpected(std::move(fault));
   return out;
 }
 
 std::expected<std::string, std::string> Results::resolve_text(std::string_view written) const {
   std::string out;
   std::string fault;
-  const auto add = [&](std::string_view text) {
-    out += text;
-    return true;
+  const auto write = [&](std::string_view, std::string_view value) {
+    out += value;
+    return std::string{};
   };
-  const auto refer = [&](std::string_view reference) {
-    const auto text = text_of(reference);
-    text ? out += * text : fault = text.error();
-    return text.has_value();
-  };
-  if (!cut(written, fault, add, refer)) return std::unexpected(std::move(fault));
+  if (!splice(written, out, fault, write)) return std::unexpected(std::move(fault));
   return out;
 }
 
@@ -446,10 +443,9 @@ std::expected<std::string, std::string> Results::resolve_json(std::string_view j
     out += text;
     return true;
   };
-  const auto refer = [&](std::string_view reference) {
-    const auto text = text_of(reference);
-    text ? out += escaped(*text) : fault = text.error();
-    return text.has_value();
+  const auto write = [&](std::string_view, std::string_view value) {
+    out += escaped(value);
+    return std::string{};
   };
   const bool good = cut_json(json, add, [&](std::string_view token) {
     const std::string_view inside = token.substr(1, token.size() - 2);
@@ -460,7 +456,7 @@ std::expected<std::string, std::string> Results::resolve_json(std::string_view j
       return value.has_value();
     }
     out += '"';
-    if (!cut(inside, fault, add, refer)) return false;
+    if (!splice(inside, out, fault, write)) return false;
     out += '"';
     return true;
   });

@@ -62,6 +62,10 @@ class Results {
   [[nodiscard]] std::expected<std::string, std::string> find(std::string_view reference) const;
   // Its characters: a string's decoded, a number's or a boolean's as they are.
   [[nodiscard]] std::expected<std::string, std::string> text_of(std::string_view reference) const;
+  // Appends `text`; `write` appends the characters of each of its references, and says what is wrong with them. False:
+  // `fault` says it.
+  template <class Write>
+  bool splice(std::string_view text, std::string& out, std::string& fault, Write write) const;
 
   std::vector<Result> results_;
 };

@@ -19,7 +19,7 @@ struct Options {
   std::uint32_t concurrency = 16;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout, for each statement
   sql::Isolation isolation = sql::Isolation::standard;
-  std::uint32_t retries = 3;
+  Located<std::uint32_t> retries = 3;
   std::vector<Located<std::string>> use;
   Position position;
 
@@ -40,7 +40,7 @@ struct Options {
             {.min = 1ms, .max = 24h});
     v.field("isolation", &Options::isolation, "Of the transaction. SQLite's transactions are always serializable.");
     v.field("retries", &Options::retries,
-            "How often the batch is tried again where another transaction was in its way.", {.max = 100});
+            "PostgreSQL: how often the batch is tried again where another transaction was in its way.", {.max = 100});
     v.field("use", &Options::use,
             "The names of the policies that a batch must pass; those of the endpoints that it calls are asked too.");
     v.position(&Options::position);

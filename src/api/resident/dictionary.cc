@@ -64,9 +64,7 @@ bool Dictionary::fill(std::span<const Key> keys) {
 }
 
 void Dictionary::resize(std::size_t slots) {
-  std::vector<std::uint32_t> old;
-  old.swap(slots_);
-  old = {};
+  slots_ = std::vector<std::uint32_t>();  // first: the old and the new ones are never there together
   slots_.assign(slots, none);
   for (std::uint32_t id = 0; id < size(); ++id) slots_[slot_of(at(id))] = id;
 }

@@ -141,6 +141,7 @@ std::size_t Index::memory() const {
   return values_.memory() +
          (nulls_.capacity() + starts_.capacity() + rows_.capacity() + order_.capacity() + row_ranks_.capacity()) *
              sizeof(std::uint32_t) +
+         (ids_.capacity() + owners_.capacity()) * sizeof(std::uint32_t) +
          row_ranks16_.capacity() * sizeof(std::uint16_t) + row_ranks8_.capacity();
 }
 

@@ -104,12 +104,24 @@ class Parser {
     return fail("a whole number from 0 on is possible");
   }
 
+  // Names between commas; nothing: none is left.
+  std::optional<std::string_view> whole_value() const {
+    return value_.empty() ? std::nullopt : std::optional<std::string_view>(value_);
+  }
+  static std::string_view take_name(std::optional<std::string_view>& rest) {
+    const std::size_t comma = rest->find(',');
+    const std::string_view name = rest->substr(0, comma);
+    if (comma == rest->npos) {
+      rest.reset();
+    } else {
+      rest->remove_prefix(comma + 1);
+    }
+    return name;
+  }
+
   bool take_sort() {
-    std::string_view rest = value_;
-    while (!rest.empty()) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      std::string_view name = rest.substr(0, comma);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    for (std::optional<std::string_view> rest = whole_value(); rest;) {
+      std::string_view name = take_name(rest);
       Order order;
       order.descending = name.starts_with('-');
       if (order.descending) name.remove_prefix(1);
@@ -131,11 +143,8 @@ class Parser {
   }
 
   bool take_fields() {
-    std::string_view rest = value_;
-    while (!rest.empty()) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      const std::string_view name = rest.substr(0, comma);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    for (std::optional<std::string_view> rest = whole_value(); rest;) {
+      const std::string_view name = take_name(rest);
       const auto column = table_.find_column(name);
       if (!column) {
         return fail(fmt::format("there is no field \"{}\"; there are: {}", name.substr(0, most_echoed),
@@ -186,12 +195,8 @@ class Parser {
   }
 
   bool key_of(const Index& index, std::string_view text, Key& key) {
-    if (index.type().padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
+    if (make_asked_key(index.type(), text, scratch_, key)) return true;
     const Kind kind = index.type().numeric ? Kind::number : index.type().kind;
-    if (make_key(kind, text, scratch_, key) &&
-        (!index.type().numeric || make_key(index.type().kind, text, scratch_, key))) {
-      return true;
-    }
     return fail(fmt::format("{} is possible, also behind eq., in.(), gt., gte., lt., lte.; or is.null, is.not_null",
                             describe(kind)));
   }

@@ -210,10 +210,8 @@ core::Async<http::Response> Resident::find(http::Request& request) {
     fields = std::move(query->fields);
   }
   const Index& index = *table.key();
-  std::string_view text = request.path_values[0];
-  if (index.type().padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
   Key key;
-  const bool is_key = make_key(index.type().kind, text, key_, key);
+  const bool is_key = make_asked_key(index.type(), request.path_values[0], key_, key);
   const std::uint32_t id = is_key ? index.find(key) : Dictionary::none;
   if (id == Dictionary::none) {
     if (is_stale()) return std::move(*judge(request, *wish));

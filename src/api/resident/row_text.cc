@@ -121,9 +121,13 @@ void append_unescaped(std::string_view inside, std::string& out) {
         unsigned code = unit(i + 1);
         i += 4;
         if (code >= 0xd800 && code < 0xdc00 && inside.size() - i > 6 && inside[i + 1] == '\\' && inside[i + 2] == 'u') {
-          code = 0x10000 + ((code - 0xd800) << 10) + (unit(i + 3) - 0xdc00);
-          i += 6;
+          const unsigned low = unit(i + 3);
+          if (low >= 0xdc00 && low < 0xe000) {
+            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            i += 6;
+          }
         }
+        if (code >= 0xd800 && code < 0xe000) code = 0xfffd;  // half of a pair
         append_utf8(code, out);
         break;
       }

@@ -1,5 +1,6 @@
 #include "api/resident/row_writer.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -77,6 +78,8 @@ void RowWriter::csv(std::uint32_t row, Buffer& out) {
   const std::string_view line = table_.csv(row, row + 1);
   if (all_) return out.append(line);
   cut_csv(line, values_);
+  // Alone in its line it would end a COPY.
+  if (wanted_.fields.size() == 1 && values_[wanted_.fields.front()] == "\\.") return out.append("\"\\.\"\n");
   for (std::size_t i = 0; i < wanted_.fields.size(); ++i) {
     if (i != 0) out.push_back(',');
     out.append(values_[wanted_.fields[i]]);
@@ -91,7 +94,7 @@ void RowWriter::end(Buffer& out) const {
 void cut_csv(std::string_view line, std::span<std::string_view> values) {
   std::size_t at = 0;
   for (std::string_view& value : values) {
-    const std::size_t begin = at;
+    const std::size_t begin = std::min(at, line.size());  // a line that is too short leaves places empty
     bool quoted = false;
     for (; at < line.size(); ++at) {
       if (line[at] == '"') quoted = !quoted;  // a quote within is two

@@ -16,8 +16,8 @@ class RowWriter {
   struct Wanted {
     sql::Format format = sql::Format::json;
     sql::Header header = sql::Header::present;
-    bool object = false;                // one row, in JSON without the array around it
-    std::vector<std::uint32_t> fields;  // empty: all
+    bool object = false;                  // one row, in JSON without the array around it
+    std::vector<std::uint32_t> fields{};  // empty: all
   };
   // The table outlives it. Precondition: CSV is of a table that has it.
   RowWriter(const Table& table, Wanted wanted);

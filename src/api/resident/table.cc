@@ -50,8 +50,11 @@ std::uint64_t Table::memory() const {
 
 std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared_ptr<Table> table,
                                                                      const TableShape& shape) {
+  // With the columns: where there are no rows, some formats still have their names.
+  std::string names;
+  for (std::size_t i = 0; i < table->columns_.size(); ++i) names += table->text_.name(i);
   const std::string_view text = table->json_.text();
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), XXH3_64bits(names.data(), names.size()));
   table->state_ = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
   if (table->memory() > shape.memory_limit) {
     return std::unexpected(fmt::format("it takes {} bytes, and its memory is {}", table->memory(), shape.memory_limit));

@@ -20,10 +20,10 @@ namespace sluice::api::resident {
 
 // What a table is made as.
 struct TableShape {
-  std::string key;                 // a column; empty: none
-  std::vector<std::string> index;  // columns
-  bool csv = false;                // rows are kept as CSV too
-  std::uint64_t memory_limit = 0;  // bytes of one version, as memory() counts them
+  std::string key{};                 // a column; empty: none
+  std::vector<std::string> index{};  // columns
+  bool csv = false;                  // rows are kept as CSV too
+  std::uint64_t memory_limit = 0;    // bytes of one version, as memory() counts them
 };
 
 // Parameters that a column may not be called by.

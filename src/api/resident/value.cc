@@ -32,14 +32,17 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-// Days since 1970-01-01 of a date in the proleptic Gregorian calendar.
+constexpr std::int64_t day_us = 86'400'000'000;
+
+// Days since 2000-01-01, from which on PostgreSQL's microseconds fit into 64 bits, of a date in the proleptic Gregorian
+// calendar.
 std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
   year -= month <= 2 ? 1 : 0;
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
   const std::int64_t year_of_era = year - era * 400;
   const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   const std::int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-  return era * 146097 + day_of_era - 719468;
+  return era * 146097 + day_of_era - 730425;
 }
 
 bool is_leap(std::int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
@@ -51,10 +54,11 @@ bool take_date(std::string_view& text, bool bc, std::int64_t& days) {
   std::int64_t year = 0;
   std::int64_t month = 0;
   std::int64_t day = 0;
-  if (width < 4 || width > 6 || !take_digits(text, width, year) || !take(text, '-') || !take_digits(text, 2, month) ||
+  if (width < 4 || width > 7 || !take_digits(text, width, year) || !take(text, '-') || !take_digits(text, 2, month) ||
       !take(text, '-') || !take_digits(text, 2, day)) {
     return false;
   }
+  if (bc && year == 0) return false;
   if (bc) year = 1 - year;
   static constexpr int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   if (month < 1 || month > 12 || day < 1) return false;
@@ -83,7 +87,7 @@ bool take_time(std::string_view& text, std::int64_t& microseconds) {
   }
   if (hours > 24 || minutes > 59 || seconds > 60) return false;
   microseconds = ((hours * 60 + minutes) * 60 + seconds) * 1'000'000 + fraction;
-  return true;
+  return hours < 24 || microseconds == day_us;
 }
 
 // `Z`, `+01`, `+0130`, `+01:30`, and seconds, which zones once had.
@@ -133,7 +137,11 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
     if (!take_time(text, time)) return false;
     if (kind == Kind::timestamp_tz && !text.empty() && !take_zone(text, zone)) return false;
   }
-  number = ordered(days * 86'400'000'000 + time - zone);
+  // What takes more than 64 bits is beyond any timestamp that a database has.
+  std::int64_t moment = 0;
+  if (__builtin_mul_overflow(days, day_us, &moment) || __builtin_add_overflow(moment, time - zone, &moment))
+    return false;
+  number = ordered(moment);
   return text.empty();
 }
 
@@ -149,7 +157,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
   const auto scalar = [](const sql::Type& type, std::uint32_t id) -> std::optional<Kind> {
     switch (type.form) {
       case sql::Form::number:
-        return id == 20 || id == 21 || id == 23 || id == 26 ? Kind::integer : Kind::number;
+        return id == 20 || id == 21 || id == 23 ? Kind::integer : Kind::number;
       case sql::Form::boolean:
         return Kind::boolean;
       case sql::Form::timestamp:
@@ -157,6 +165,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
       case sql::Form::timestamp_tz:
         return Kind::timestamp_tz;
       case sql::Form::text:
+        if (id == 26) return Kind::integer;  // oid, which JSON has as a text
         return id == 1082 ? Kind::date : Kind::text;
       case sql::Form::dynamic:
         return Kind::dynamic;
@@ -190,6 +199,8 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
     if (declares("JSON")) {
       result.kind = Kind::text;
       result.shape = Shape::json;
+    } else if (declares("BOOL")) {
+      result.boolean = true;
     } else if (declares("INT") || declares("REAL") || declares("FLOA") || declares("DOUB") || declares("NUMERIC") ||
                declares("DECIMAL")) {
       result.numeric = true;
@@ -248,11 +259,9 @@ bool append_decimal_key(std::string_view text, std::string& out) {
   std::int64_t exponent = 0;
   if (e != text.npos) {
     std::string_view written = text.substr(e + 1);
-    (void)take(written, '+');
+    if (take(written, '+') && written.starts_with('-')) return false;
     const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), exponent);
-    if (written.empty() || written.front() == '+' || error != std::errc{} || end != written.data() + written.size()) {
-      return false;
-    }
+    if (error != std::errc{} || end != written.data() + written.size()) return false;
     if (exponent > 1'000'000 || exponent < -1'000'000) return false;
   }
   std::size_t point = mantissa.find('.');
@@ -347,6 +356,14 @@ bool make_key(const ValueType& type, const sql::Field& field, std::string& scrat
     return true;
   }
   if (type.padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
+  return make_key(type.kind, text, scratch, key);
+}
+
+bool make_asked_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key) {
+  if (type.padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
+  if (type.boolean && text == "true") text = "1";
+  if (type.boolean && text == "false") text = "0";
+  if (type.numeric && !make_key(Kind::number, text, scratch, key)) return false;
   return make_key(type.kind, text, scratch, key);
 }
 

@@ -34,6 +34,7 @@ struct ValueType {
   char delimiter = ',';
   bool padded = false;   // char(n): blanks at the end count for nothing
   bool numeric = false;  // `dynamic`, and declared as numbers: nobody asks for anything else
+  bool boolean = false;  // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
 
   // Nothing: values of this column cannot be compared (composites, bytes).
   [[nodiscard]] static std::optional<ValueType> of(const sql::Column& column);
@@ -60,6 +61,8 @@ struct Key {
 [[nodiscard]] bool make_key(Kind kind, std::string_view text, std::string& scratch, Key& key);
 // Of a field of a block; `type` is its column's, and a scalar. For `dynamic` the field's own form decides.
 [[nodiscard]] bool make_key(const ValueType& type, const sql::Field& field, std::string& scratch, Key& key);
+// Of what a client asks for in a column.
+[[nodiscard]] bool make_asked_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
 
 // Order-preserving bytes of a decimal as PostgreSQL, SQLite and JSON spell it: `-1.50e3`, NaN, Infinity. False: it is
 // none, or its exponent is beyond 16 bits.

@@ -7,17 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "api/error_map.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
-#include "api/write_endpoint.h"
+#include "app/config/check_database.h"
+#include "app/config/check_endpoint.h"
+#include "app/config/choose_store.h"
+#include "app/config/complain.h"
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
 #include "http/h1/scan.h"
 #include "http/router.h"
-#include "sql/parallel.h"
 #include "sql/parameters.h"
 
 namespace sluice::app::config {
@@ -38,9 +39,9 @@ class Checker {
     if (!options_.server.http1 && !options_.server.http2.value) {
       complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
     }
-    for (const auto& database : options_.databases) check_database(database.value);
+    for (const auto& database : options_.databases) check_database(database.value, Complain{errors_});
     for (const auto& policy : options_.policies) check_policy(policy);
-    check_errors(options_.errors);
+    check_errors(options_.errors, Complain{errors_});
     for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& resident : options_.residents) check_resident(resident);
@@ -176,60 +177,6 @@ class Checker {
     }
   }
 
-  void check_database(const sql::DatabaseOptions& database) {
-    const sql::DatabaseOptions defaults;
-    if (!database.is_sqlite()) {
-      if (!database.prepared.value && database.pipeline.position.line != 0) {
-        complain(database.pipeline.position,
-                 "\"pipeline\" needs prepared statements: without, each request has a connection for itself",
-                 "remove \"pipeline\" or \"prepared = false\"");
-      }
-      if (database.batch.value > 1 && !database.prepared.value) {
-        complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
-      }
-      if (database.batch.value > database.pipeline.value) {
-        complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
-      }
-      check_roles(database);
-      return;
-    }
-    if (database.prepared.value != defaults.prepared.value) {
-      complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
-    }
-    if (database.start_timeout.position.line != 0) {
-      complain(database.start_timeout.position, "\"start_timeout\" is for PostgreSQL, and this database is SQLite");
-    }
-    if (database.pipeline.value != defaults.pipeline.value) {
-      complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
-    }
-    if (database.batch.value != defaults.batch.value) {
-      complain(database.batch.position, "\"batch\" is for PostgreSQL, and this database is SQLite");
-    }
-    if (database.role) {
-      complain(database.role->position, "\"role\" is for PostgreSQL, and this database is SQLite");
-    }
-    if (database.anonymous_role.position.line != 0) {
-      complain(database.anonymous_role.position, "\"anonymous_role\" is for PostgreSQL, and this database is SQLite");
-    }
-  }
-
-  void check_roles(const sql::DatabaseOptions& database) {
-    if (database.anonymous_role.value == "none") {
-      complain(database.anonymous_role.position, "\"none\" is no role: PostgreSQL takes it for the login itself");
-    }
-    if (!database.role) return;
-    if (std::string wrong = api::check_role(database.role->value); !wrong.empty()) {
-      complain(database.role->position, "\"role\" " + wrong);
-      return;
-    }
-    const auto source = *api::parse_source(database.role->value);
-    if (source.from == api::From::environment && std::getenv(source.key.c_str()) == nullptr &&
-        database.anonymous_role.value.empty()) {
-      complain(database.role->position, fmt::format("the environment has no {}", source.key),
-               "set it, or add anonymous_role");
-    }
-  }
-
   // Without a token there is no role, and every request would be refused.
   void check_role_of(const api::EndpointOptions& endpoint) {
     const auto database = std::ranges::find(options_.databases, endpoint.database.value,
@@ -318,16 +265,16 @@ class Checker {
     if (endpoint.cache_control && endpoint.get.value.empty()) {
       complain(endpoint.cache_control->position, "\"cache_control\" is for the answers of \"get\", which is not there");
     }
-    if (endpoint.parallel) check_parallel(endpoint, pattern);
+    if (endpoint.parallel) check_parallel(options_, endpoint, pattern, Complain{errors_});
     if (endpoint.changes) check_changes(endpoint, pattern);
     if (endpoint.get.value.empty() && endpoint.writing_methods().empty() && !endpoint.changes && errors_.empty()) {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
-    check_version(endpoint);
-    check_errors(endpoint.errors);
-    check_limits_of_bodies(endpoint);
-    choose_stores(endpoint);
+    check_version(endpoint, Complain{errors_});
+    check_errors(endpoint.errors, Complain{errors_});
+    check_limits_of_bodies(options_, endpoint, Complain{errors_});
+    choose_stores(options_, endpoint, Complain{errors_});
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
     for (const auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
@@ -335,126 +282,9 @@ class Checker {
     }
   }
 
-  void check_parallel(const api::EndpointOptions& endpoint, const http::Pattern& pattern) {
-    const Position position = endpoint.parallel->position;
-    if (endpoint.get.value.empty()) complain(position, "\"parallel\" is for \"get\", which is not there");
-    if (endpoint.returns != api::Returns::rows) {
-      complain(position, "\"parallel\" is for many rows, as returns = \"rows\" answers them");
-    }
-    const auto database =
-        std::ranges::find(options_.databases, endpoint.database.value, [](const auto& one) { return one.name.value; });
-    if (database != options_.databases.end()) {
-      if (database->value.is_sqlite()) {
-        complain(position, "\"parallel\" is for PostgreSQL: SQLite has one reader for each statement");
-      } else if (endpoint.parallel->connections.value >= database->value.pool) {
-        complain(position,
-                 fmt::format("[database.{}] has pool = {} connections, of which one stays free for short requests",
-                             database->name.value, database->value.pool));
-      }
-    }
-    const auto refuse = [&](std::string_view name, Position where) {
-      if (name != sql::range_begin_parameter && name != sql::range_end_parameter) return;
-      complain(where, fmt::format(":{} is set by \"parallel\"", name));
-    };
-    for (const auto& parameter : endpoint.params) refuse(parameter.name.value, parameter.name.position);
-    for (const std::string& name : pattern.names()) refuse(name, endpoint.path.position);
-  }
-
-  void check_errors(const std::vector<Named<api::ErrorOptions>>& errors) {
-    for (const auto& [name, options] : errors) {
-      if (const std::string wrong = api::check_error_code(name.value); !wrong.empty()) {
-        complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));
-      }
-      const auto status = static_cast<int>(options.status.value);
-      if (status != 0 && options.title.empty() && http::reason_phrase(status).empty()) {
-        complain(options.status.position, fmt::format("{} is no status that has a name of its own", status),
-                 "add a title");
-      }
-      if (status == 401) complain(options.status.position, "401 asks for a token, which is the policy's matter");
-      if (options.show_message && !options.detail.value.empty()) {
-        complain(options.detail.position,
-                 "\"detail\" is either this or, with \"show_message\", the database's message");
-      }
-      const std::string& type = options.type.value;
-      if (std::ranges::any_of(type, [](char c) { return c <= ' ' || c > '~' || c == '"' || c == '<' || c == '>'; })) {
-        complain(options.type.position, "a type is a URI, of printable ASCII without spaces");
-      }
-    }
-  }
-
-  void check_limits_of_bodies(const api::EndpointOptions& endpoint) {
-    const auto methods = endpoint.writing_methods();
-    for (const auto* limit : {&endpoint.body_limit, &endpoint.row_limit}) {
-      if (*limit && methods.empty()) {
-        complain((*limit)->position, "this limit is for methods that write, and there is none");
-      }
-    }
-    const auto fits = [&](const std::optional<Located<ByteSize>>& row, std::uint64_t body) {
-      if (row && row->value.bytes > body) {
-        complain(row->position, fmt::format("no row of that length is taken: body_limit is {}", format_size({body})));
-      }
-    };
-    fits(endpoint.row_limit, api::body_limit(endpoint, {}, options_.server.body_limit));
-    for (const auto& [method, writing] : methods) {
-      fits(writing->row_limit, api::body_limit(endpoint, *writing, options_.server.body_limit));
-    }
-  }
-
-  void check_version(const api::EndpointOptions& endpoint) {
-    const auto methods = endpoint.writing_methods();
-    if (endpoint.version.position.line == 0) {
-      if (endpoint.require_match.value) {
-        complain(endpoint.require_match.position, "\"require_match\" is for an endpoint with \"version\"");
-      }
-      return;
-    }
-    if (endpoint.require_match.value && methods.empty()) {
-      complain(endpoint.require_match.position, "\"require_match\" is for methods that write, and there is none");
-    }
-    if (endpoint.version.value.empty()) {
-      complain(endpoint.version.position, "\"version\" names a column of \"get\"", "\"*\" stands for all of them");
-    } else if (endpoint.get.value.empty()) {
-      complain(endpoint.version.position, "\"version\" names a column of \"get\", which is not there");
-    } else if (endpoint.returns != api::Returns::object) {
-      complain(endpoint.version.position, "\"version\" is of one row", "add returns = \"object\"");
-    }
-    for (const auto& [method, writing] : methods) {
-      if (!writing->set.value && writing->existing.value.empty()) continue;
-      complain(endpoint.version.position, "\"version\" is of one row, and a set has many",
-               "give the set an endpoint of its own");
-    }
-  }
-
   void check_changes(const api::EndpointOptions& endpoint, const http::Pattern& pattern) {
+    if (!config::check_changes(options_, endpoint, Complain{errors_})) return;
     const api::changes::Options& changes = *endpoint.changes;
-    const bool notify = !changes.notify.value.empty();
-    if (notify == !changes.tables.empty()) {
-      if (!notify && !errors_.empty()) return;  // it may say so, and wrongly
-      complain(changes.position,
-               notify ? "\"changes\" has either \"notify\" or \"tables\"" : "\"changes\" does not say what it tells of",
-               "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
-      return;
-    }
-    const auto database = std::ranges::find(options_.databases, endpoint.database.value,
-                                            [](const auto& one) -> const std::string& { return one.name.value; });
-    if (database == options_.databases.end()) return;  // complained about already
-    if (notify && database->value.is_sqlite()) {
-      complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
-               "write tables = [\"NAME\"]");
-    } else if (notify && !database->value.prepared.value) {
-      complain(changes.notify.position,
-               "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
-    } else if (!notify && !database->value.is_sqlite()) {
-      complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
-               "write notify = \"CHANNEL\"");
-    } else if (!notify && std::ranges::none_of(options_.endpoints, [&](const api::EndpointOptions& other) {
-                 const bool same = other.database.value == endpoint.database.value ||
-                                   (other.database.value.empty() && options_.databases.size() == 1);
-                 return same && !other.writing_methods().empty();
-               })) {
-      complain(changes.tables[0].position, "no endpoint writes to this database, so there is nothing to tell",
-               "commits of other programs are not seen");
-    }
     if (!pattern.segments.empty() && pattern.segments.back().kind == http::Pattern::Kind::rest) {
       complain(changes.position, "a path that takes all that follows has no room for \"/changes\"");
       return;
@@ -475,95 +305,10 @@ class Checker {
     }
   }
 
-  // Where the files of an endpoint are, and where those go that it takes.
-  void choose_stores(api::EndpointOptions& endpoint) {
-    if (endpoint.returns == api::Returns::file) {
-      choose_store(endpoint.store, endpoint.position);
-      if (endpoint.get.value.empty()) {
-        complain(endpoint.position, "\"returns = \\\"file\\\"\" is for \"get\", which is not there");
-      }
-    } else if (!endpoint.store.value.empty()) {
-      complain(endpoint.store.position, "\"store\" is for \"returns = \\\"file\\\"\"");
-    }
-    for (auto& parameter : endpoint.params) choose_store_of(parameter.value);
-    for (auto* method : {&endpoint.post, &endpoint.put, &endpoint.patch, &endpoint.delete_}) {
-      if (!*method) continue;
-      for (auto& column : (*method)->columns) choose_store_of(column.value);
-    }
-  }
-
-  // Nothing: there is none, or it was complained about when it was read.
-  static std::optional<api::SourceName> source_of(const api::ParamOptions& options) {
-    if (!options.from) return {};
-    auto source = api::parse_source(options.from->value);
-    return source ? std::optional(std::move(*source)) : std::nullopt;
-  }
-
-  void choose_store_of(api::ParamOptions& options) {
-    const auto source = source_of(options);
-    const bool is_hash = source && source->from == api::From::upload && source->field == api::UploadField::hash;
-    // "upload.type" may be of a body that is the file itself, which is sorted out when all sources are known.
-    const bool may_be_property = is_hash && (source->key == "type" || source->key == "size");
-    if (may_be_property && options.store.value.empty() && options_.stores.size() > 1) return;
-    if (is_hash) {
-      choose_store(options.store, options.from->position);
-    } else if (!options.store.value.empty()) {
-      complain(options.store.position, "\"store\" is for a file: from = \"upload.NAME\"");
-    }
-  }
-
-  void choose_store(Located<std::string>& store, Position position) {
-    std::vector<std::string_view> names;
-    for (const auto& one : options_.stores) names.push_back(one.name.value);
-    const std::string& wanted = store.value;
-    if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
-      complain(store.position, fmt::format("there is no [store.{}]", wanted), did_you_mean(wanted, names));
-    } else if (wanted.empty() && names.empty()) {
-      complain(position, "a file needs a store", "add [store.NAME]");
-    } else if (wanted.empty() && names.size() > 1) {
-      complain(position, "this must say which store the file is in", fmt::format("add store = \"{}\"", names[0]));
-    } else if (wanted.empty()) {
-      store.value = names[0];
-    }
-  }
-
   void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
                     const http::Pattern& pattern) {
-    const bool has_table = !writing.table.value.empty();
-    if (writing.sql.value.empty() && !has_table) {
-      complain(writing.position, "this method has no statement",
-               "add sql = \"...\", or table = \"...\" and its columns");
-    }
-    if (!writing.sql.value.empty() && has_table) {
-      complain(writing.table.position, "a method has either \"sql\" or \"table\"");
-    }
-    if (has_table && writing.columns.empty()) {
-      complain(writing.table.position, "\"table\" needs \"columns\"", "add columns.NAME = {}");
-    }
-    const auto needs_table = [&](bool is_set, Position position, std::string_view key) {
-      if (is_set && !has_table) complain(position, fmt::format("\"{}\" is for a method with \"table\"", key));
-    };
-    needs_table(!writing.columns.empty(), writing.columns.empty() ? Position{} : writing.columns[0].name.position,
-                "columns");
-    needs_table(!writing.existing.value.empty(), writing.existing.position, "existing");
-    needs_table(writing.set.value, writing.set.position, "set");
-    needs_table(!writing.returning.value.empty(), writing.returning.position, "returning");
-    if (!writing.existing.value.empty() && method != http::Method::put) {
-      complain(writing.existing.position, "\"existing\" is for PUT, which replaces what it selects");
-    }
-    if (writing.set.value && method != http::Method::patch) {
-      complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
-    }
+    check_writing(options_, endpoint, method, writing, Complain{errors_});
     const bool is_set = writing.set.value || !writing.existing.value.empty();
-    if (is_set && !writing.returning.value.empty()) {
-      complain(writing.returning.position, "a set answers with counts, not with rows");
-    }
-    if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
-    if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
-    if (!is_set && !writing.location.value.empty() && !api::creates(method, writing)) {
-      complain(writing.location.position, "this method creates nothing, and so there is no Location to tell",
-               "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
-    }
     for (const auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
@@ -679,6 +424,10 @@ class Checker {
       complain(position, fmt::format("something else has the path {}", batch.path.value), again(other->second));
     }
     choose_database(batch.database, batch.position, "[batch]");
+    const auto* database = database_of(options_, batch.database.value);
+    if (database != nullptr && database->is_sqlite() && batch.retries.position.line != 0 && batch.retries.value != 0) {
+      complain(batch.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits");
+    }
     const auto called = [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == batch.database.value;
     };

@@ -804,6 +804,18 @@ TEST(Errors, OpenApi) {
             "9:1 an endpoint or a websocket has the path /openapi.json | it is in line 7 already\n");
 }
 
+TEST(Errors, RetriesOfSqlite) {
+  const auto endpoint = [](const std::string& url, const std::string& retries) {
+    return messages_of("[database.m]\nurl = \"" + url +
+                       "\"\n[[endpoint]]\npath = \"/\"\n[endpoint.post]\nsql = \"INSERT\"\n" + retries);
+  };
+  EXPECT_EQ(endpoint("sqlite:a", ""), "");
+  EXPECT_EQ(endpoint("sqlite:a", "retries = 0\n"), "");
+  EXPECT_EQ(endpoint("sqlite:a", "retries = 3\n"),
+            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits\n");
+  EXPECT_EQ(endpoint("postgres://a", "retries = 3\n"), "");
+}
+
 TEST(Errors, Batch) {
   const Options options = options_of(serves + "[batch]\ncalls = 7\n");
   ASSERT_TRUE(options.batch);
@@ -816,6 +828,9 @@ TEST(Errors, Batch) {
   EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/\"\n"),
             "7:8 something else has the path / | it is in line 2 already\n");
   EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/{a}\"\n"), "7:8 the path of [batch] has no parameters\n");
+  EXPECT_EQ(messages_of(serves + "[batch]\nretries = 0\n"), "");
+  EXPECT_EQ(messages_of(serves + "[batch]\nretries = 3\n"),
+            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \".\"\n[batch]\n"),
             "4:1 [batch] needs a database | add [database.main]\n");
 }

@@ -134,6 +134,8 @@ class Import {
     const auto done = work();
     end_line();
     if (done) return exit_ok;
+    // Nothing to go on from: it would only be in the way of the next import.
+    if (checkpoint_begun_ && checkpoint_.rows == 0) ::unlink(checkpoint_path_.c_str());
     std::fputs(("sluice: " + done.error().text + "\n").c_str(), err_);
     return done.error().code;
   }
@@ -149,7 +151,7 @@ class Import {
     const auto columns = columns_of(*format, *input);
     if (!columns) return std::unexpected(columns.error());
     if (auto planned = make_plan(*format, *columns); !planned) return planned;
-    if (auto begun = begin_checkpoint(*columns); !begun) return begun;
+    if (auto begun = begin_checkpoint(); !begun) return begun;
     if (auto written = write(*format, *input); !written) return written;
     end_line();
     if (!checkpoint_path_.empty()) ::unlink(checkpoint_path_.c_str());
@@ -303,22 +305,26 @@ class Import {
   }
 
   // How far the last one came.
-  Outcome<void> begin_checkpoint(const std::vector<std::string>&) {
+  Outcome<void> begin_checkpoint() {
     if (options_.dry_run || options_.file == "-") return {};
     checkpoint_path_ = options_.file + ".sluice-import";
     checkpoint_.target = target_;
     if (!options_.restart) {
       auto found = Checkpoint::load(checkpoint_path_);
       if (!found) return fault(found.error());
-      if (*found && (*found)->target != target_) {
-        return fault(fmt::format("{} is of another import ({}): say --restart to begin this one", checkpoint_path_,
-                                 (*found)->target));
+      // Of one that was killed before its first batch was written there is nothing to go on with.
+      if (*found && (*found)->rows != 0) {
+        if ((*found)->target != target_) {
+          return fault(fmt::format("{} is of another import ({}): say --restart to begin this one", checkpoint_path_,
+                                   (*found)->target));
+        }
+        resumed_ = **found;
+        checkpoint_ = *resumed_;
       }
-      if (*found) resumed_ = **found;
     }
     // Now rather than after the first batch: whether it can be written.
-    const Checkpoint first = resumed_.value_or(checkpoint_);
-    if (auto saved = first.save(checkpoint_path_); !saved) return fault(saved.error());
+    if (auto saved = checkpoint_.save(checkpoint_path_); !saved) return fault(saved.error());
+    checkpoint_begun_ = true;
     return {};
   }
 
@@ -452,6 +458,7 @@ class Import {
   std::string target_;
   std::string checkpoint_path_;  // empty: there is none
   Checkpoint checkpoint_;
+  bool checkpoint_begun_ = false;      // the file is this one's
   std::optional<Checkpoint> resumed_;  // until its rows have been passed over
   std::uint64_t rows_ = 0;             // of the file, so far
   sql::SetOutcome sum_;

@@ -13,6 +13,7 @@
 #include "app/config/load.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
+#include "core/run_to_end.h"
 #include "sql/encode/encoder.h"
 #include "sql/open.h"
 #include "sql/parameters.h"
@@ -31,16 +32,9 @@ sql::Error interrupted() { return {sql::Failure::timed_out, {}, "interrupted by 
 // Runs one coroutine to its end, or, where `signals` are given, until one comes.
 template <class T>
 sql::Result<T> run(core::Reactor& reactor, core::Mailbox* mailbox, Signals* signals, core::Task<sql::Result<T>> task) {
-  std::optional<sql::Result<T>> result;
-  core::TaskGroup tasks;
-  tasks.spawn([](core::Task<sql::Result<T>> inner, std::optional<sql::Result<T>>& into) -> core::Task<void> {
-    into.emplace(co_await std::move(inner));
-  }(std::move(task), result));
-  while (!result) {
-    if (signals != nullptr && signals->interrupted()) return std::unexpected(interrupted());
-    if (mailbox != nullptr) mailbox->deliver();
-    if (!result) reactor.turn(reactor.clock() + 20ms);
-  }
+  const auto gives_up = [&] { return signals != nullptr && signals->interrupted(); };
+  auto result = core::run_unless(gives_up, reactor, mailbox, std::move(task));
+  if (!result) return std::unexpected(interrupted());
   return std::move(*result);
 }
 

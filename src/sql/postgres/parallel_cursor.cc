@@ -83,6 +83,7 @@ core::Task<Result<void>> ParallelCursor::start() {
 }
 
 void ParallelCursor::hire() {
+  if (readers_.front()->share().snapshot.empty()) return;
   const std::uint64_t useful = std::min<std::uint64_t>(request_.parallel.reading.connections, ranges_.left());
   const std::string_view snapshot = readers_.front()->share().snapshot;
   while (readers_.size() < useful) {

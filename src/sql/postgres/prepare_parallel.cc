@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "sql/postgres/database.h"
 #include "sql/postgres/parallel_plan.h"
 #include "sql/postgres/transaction.h"
@@ -60,7 +61,7 @@ core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::strin
   const Statement ask =
       own("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) EXECUTE " + name + "(" + values + ")", "QUERY PLAN", 114);
   const Statement forget = own("DEALLOCATE " + name);
-  Transaction transaction(pool, {.deadline = pool.reactor().now() + patience, .settings = settings});
+  auto transaction = Transaction::reading(pool, {.deadline = pool.reactor().now() + patience, .settings = settings});
   auto prepared = co_await transaction.execute(prepare, {});
   if (!prepared) co_return std::unexpected(std::move(prepared.error()));
   auto explained = co_await transaction.execute(ask, {});
@@ -109,7 +110,7 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
         own("SELECT rolname::text FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT rolsuper AND "
             "pg_catalog.pg_has_role(current_user, oid, 'MEMBER') ORDER BY 1 LIMIT 16",
             "rolname", 25);
-    Transaction asking(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
+    auto asking = Transaction::reading(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
     auto known = co_await asking.finish(roles, {}, SIZE_MAX);
     for (std::size_t i = 0; known && i < known->rows.rows && !plan && plan.error().sqlstate == "42501"; ++i) {
       const std::string role(known->rows.row(i)[0].view());
@@ -124,6 +125,14 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
   }
   auto table = check_plan(*plan, *range);
   if (!table) co_return std::unexpected(refused(std::move(table.error())));
+  const Statement state = own("SELECT pg_catalog.pg_is_in_recovery()", "pg_is_in_recovery", 16);
+  auto looking = Transaction::reading(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
+  const auto standby = co_await looking.finish(state, {}, SIZE_MAX);
+  if (!standby) co_return std::unexpected(standby.error());
+  if (standby->rows.rows == 1 && standby->rows.row(0)[0].view() == "t") {
+    log_error("parallel: the server is a standby: until it is none, table " + table->schema + "." + table->name +
+              " is read on one connection");
+  }
   statement.parallel = Parallel{.reading = reading,
                                 .from = range->from,
                                 .to = range->to,

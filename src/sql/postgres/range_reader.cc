@@ -15,8 +15,13 @@ constexpr std::string_view begin_sql = "BEGIN ISOLATION LEVEL REPEATABLE READ RE
 
 // The snapshot is older than the size: what it can see lies in these blocks, or in the last range, which has no end. By
 // the catalog and not by ::regclass, as the role may have no right to look up names in the schema.
+//
+// A standby has none to share: where too many subtransactions run, PostgreSQL exports it without what is in progress,
+// and whoever imports it takes that for ended (pgsql-hackers, July 2026: "Don't discard subxip when exporting a
+// snapshot taken during recovery").
 constexpr std::string_view share_sql =
-    "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.pg_relation_size(c.oid) / "
+    "SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_export_snapshot() END, "
+    "pg_catalog.pg_relation_size(c.oid) / "
     "pg_catalog.current_setting('block_size')::pg_catalog.int8 "
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = $1 AND c.relname = $2";
@@ -197,7 +202,7 @@ void RangeReader::handle_start(const Message& message) {
         fail(stale_ ? State::again : State::failed, std::move(*refused_));
       } else if (!described_) {
         fail(State::again, {Failure::statement, {}, "the columns of the statement's result have changed", 0});
-      } else if (!snapshot_ && share_.snapshot.empty()) {
+      } else if (!snapshot_ && !shared_) {
         fail(State::failed, {Failure::statement, {}, "the table that is read in parallel is not there any more", 0});
       } else {
         columns_ = conversation_.connection().step_columns(request_.statement);
@@ -211,7 +216,7 @@ void RangeReader::handle_start(const Message& message) {
 
 void RangeReader::take_share(std::string_view row) {
   Field fields[2];
-  if (!cut_row(row, 2, fields) || fields[0].is_null() || fields[1].is_null() || !is_snapshot(fields[0].view())) {
+  if (!cut_row(row, 2, fields) || fields[1].is_null() || (!fields[0].is_null() && !is_snapshot(fields[0].view()))) {
     fail(State::lost, malformed());
     return;
   }
@@ -220,7 +225,8 @@ void RangeReader::take_share(std::string_view row) {
     fail(State::lost, malformed());
     return;
   }
-  share_.snapshot = fields[0].view();
+  if (!fields[0].is_null()) share_.snapshot = fields[0].view();
+  shared_ = true;
 }
 
 void RangeReader::ask(const BlockRanges::Range& range) {

@@ -56,7 +56,7 @@ class RangeReader {
     failed,
   };
   struct Share {
-    std::string snapshot;
+    std::string snapshot;  // empty: there can be no helpers
     std::uint64_t blocks = 0;
   };
 
@@ -107,6 +107,7 @@ class RangeReader {
   std::size_t ended_ = 0;  // commands of the beginning
   std::size_t asked_ = 0;  // ranges
   Share share_;
+  bool shared_ = false;  // the server has said it
   std::span<const Column> columns_;
   Connection::Piece piece_;
   std::optional<Error> refused_;  // by the server, which has still to say that it is ready

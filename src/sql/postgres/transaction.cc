@@ -17,10 +17,14 @@ Error malformed() { return {Failure::lost, {}, "the server sent a malformed mess
 
 std::string begin_of(Isolation isolation) {
   switch (isolation) {
-    case Isolation::standard: return "BEGIN READ WRITE";
-    case Isolation::read_committed: return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-    case Isolation::repeatable_read: return "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
-    case Isolation::serializable: return "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
+    case Isolation::standard:
+      return "BEGIN READ WRITE";
+    case Isolation::read_committed:
+      return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+    case Isolation::repeatable_read:
+      return "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
+    case Isolation::serializable:
+      return "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
   }
   return "BEGIN READ WRITE";
 }
@@ -68,20 +72,19 @@ class Transaction::Rows {
 };
 
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
+    : Transaction(pool, options, begin_of(options.isolation)) {}
+
+Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin)
     : pool_(pool),
       own_(std::in_place, pool, options.deadline),
       conversation_(*own_),
-      begin_(begin_of(options.isolation)),
+      begin_(std::move(begin)),
       settings_(options.settings) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
-    : pool_(pool),
-      conversation_(conversation),
-      begin_(begin_of(options.isolation)),
-      settings_(options.settings) {}
+    : pool_(pool), conversation_(conversation), begin_(begin_of(options.isolation)), settings_(options.settings) {}
 
-Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments,
-                                        bool commits) {
+Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments, bool commits) {
   Flight flight{.statement = statement, .parameters = {}, .count = 0, .commits = commits};
   if (statement == nullptr) return flight;
   SLUICE_ASSERT(arguments.size() == statement->parameters.size());
@@ -193,7 +196,8 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         error.at_bind = ended == place;
         error.at_settings = ended != 0 && ended < place;
         refused = conversation_.error_of(error);
-        const bool stale = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
+        const bool stale =
+            error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
         if (stale) refused->failure = Failure::conflict;
         if (statement != nullptr && (stale || !described || ended < place)) connection.step_failed(*statement);
         break;
@@ -203,7 +207,8 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         if (statement == nullptr) co_return written;
         if (!described) {
           // The columns' types are being looked up: then it may be tried again.
-          co_return std::unexpected(Error{Failure::conflict, {}, "the columns of the statement's result have changed", 0});
+          co_return std::unexpected(
+              Error{Failure::conflict, {}, "the columns of the statement's result have changed", 0});
         }
         written.rows.columns = connection.step_columns(*statement);
         const auto fields = rows->cut(written.rows.columns.size());

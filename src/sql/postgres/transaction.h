@@ -16,13 +16,16 @@ namespace sluice::sql::postgres {
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);
+  // One that only reads, also on a standby; at the session's own isolation.
+  [[nodiscard]] static Transaction reading(Pool& pool, const TransactionOptions& options) {
+    return {pool, options, "BEGIN READ ONLY"};
+  }
   // On a connection that somebody else has, who outlives it and releases it.
   Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
 
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
                                                     std::span<const Argument> arguments) override;
-  [[nodiscard]] core::Task<Result<Written>> finish(const Statement& statement,
-                                                   std::span<const Argument> arguments,
+  [[nodiscard]] core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
                                                    std::size_t most_rows) override;
   [[nodiscard]] core::Task<Result<void>> commit() override;
 
@@ -36,6 +39,7 @@ class Transaction final : public sql::Transaction {
   };
   class Rows;
 
+  Transaction(Pool& pool, const TransactionOptions& options, std::string begin);
   [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
   [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);

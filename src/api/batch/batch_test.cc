@@ -1,0 +1,128 @@
+#include "api/batch/batch.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "api/writing_fixture.h"
+#include "core/simulated_reactor.h"
+
+namespace sluice::api::batch {
+namespace {
+
+using Step = api::testing::FakeDatabase::Step;
+
+// POST /films and GET /films.
+class BatchTest : public ::testing::Test {
+ public:
+  BatchTest() {
+    EndpointOptions endpoint;
+    endpoint.path.value = "/films";
+    MethodOptions post;
+    post.sql.value = "INSERT INTO films";
+    post.retries = 50;  // of one that comes alone
+    sql::Statement insert;
+    insert.text = "insert";
+    insert.parameters = {{"slug", {}}};
+    insert.columns = {{"slug", {}, 0}};
+    plan.options.answer_limit = ByteSize{200};
+    plan.options.calls = 3;
+    plan.options.retries = 2;
+    Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}, .endpoint = 0};
+    route.writes.push_back(std::make_shared<const WritePlan>(http::Method::post, endpoint, post, pattern,
+                                                             std::vector<sql::Statement>{insert}));
+    plan.routes.push_back(std::move(route));
+  }
+  http::Response send(std::string_view json, std::string_view type = "application/json") {
+    if (!batch) {
+      batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr}, reactor);
+    }
+    database.log.clear();
+    api::testing::Body body(json);
+    http::Request request;
+    const std::vector<http::Field> fields{{"Content-Type", type}};
+    request.fields = fields;
+    request.body = &body;
+    return api::testing::answer_of(reactor, batch->handle(request));
+  }
+  static std::string post(const std::string& slug) {
+    return R"({"method":"POST","path":"/films","body":{"slug":")" + slug + R"("}})";
+  }
+  static Step conflict() {
+    return {.rows = {}, .changes = 0, .error = sql::Error{sql::Failure::conflict, "40001", "somebody", 0}};
+  }
+
+  const http::Pattern pattern = *http::Pattern::parse("/films");
+  Plan plan;
+  api::testing::FakeDatabase database;
+  core::SimulatedReactor reactor{7};
+  std::unique_ptr<Batch> batch;
+};
+
+TEST_F(BatchTest, CallsAreOneTransaction) {
+  database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
+  const http::Response answer = send("[" + post("a") + "," + post("${0.slug}-b") + "]");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(database.log, "begin\ninsert a\ninsert a-b\ncommitted\n");
+  EXPECT_TRUE(api::testing::body_of(answer).starts_with(R"([{"status":201,)")) << api::testing::body_of(answer);
+}
+
+TEST_F(BatchTest, AConflictIsTriedAgainByTheBatchAlone) {
+  database.steps = {{.rows = {}, .changes = 1, .error = {}}, conflict()};
+  const Instant began = reactor.now();
+  EXPECT_EQ(send("[" + post("a") + "," + post("b") + "]").status, 200);
+  EXPECT_EQ(database.log, "begin\ninsert a\ninsert b\ngone\nbegin\ninsert a\ninsert b\ncommitted\n");
+  EXPECT_LE(reactor.now() - began, 3ms) << "one pause, and not those of the call before it";
+
+  database.steps = {conflict(), conflict(), conflict()};
+  const http::Response given_up = send("[" + post("a") + "]");
+  EXPECT_EQ(given_up.status, 409);
+  EXPECT_EQ(given_up.fields.get("Retry-After"), "1");
+  EXPECT_EQ(database.log, "begin\ninsert a\ngone\nbegin\ninsert a\ngone\nbegin\ninsert a\ngone\n");
+
+  database.steps.clear();
+  database.commit_error = sql::Error{sql::Failure::conflict, "40001", "somebody", 0};
+  EXPECT_EQ(send("[" + post("a") + "]").status, 200) << "a commit's conflict is one too";
+  EXPECT_EQ(database.log, "begin\ninsert a\ngone\nbegin\ninsert a\ncommitted\n");
+}
+
+TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
+  database.steps = {{.rows = {}, .changes = 1, .error = {}},
+                    {.rows = {}, .changes = 0, .error = sql::Error{sql::Failure::statement, "23505", "twice", 0}}};
+  const http::Response answer = send("[" + post("a") + "," + post("a") + "," + post("b") + "]");
+  EXPECT_EQ(answer.status, 409);
+  EXPECT_TRUE(api::testing::body_of(answer).contains(R"("call":1)")) << api::testing::body_of(answer);
+  EXPECT_EQ(database.log, "begin\ninsert a\ninsert a\ngone\n");
+  // Nothing of it is left for the next one.
+  EXPECT_EQ(send("[" + post("a") + "]").status, 200);
+  EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n");
+}
+
+TEST_F(BatchTest, LimitsHold) {
+  EXPECT_EQ(send("[" + post("a") + "," + post("a") + "," + post("a") + "," + post("a") + "]").status, 400);
+  EXPECT_EQ(database.log, "");
+  const std::string longer(300, 'x');
+  database.steps = {{.rows = {{longer.c_str()}}, .changes = 1, .error = {}}};
+  EXPECT_EQ(send("[" + post("a") + "]").status, 422) << "its answer is longer than answer_limit";
+  EXPECT_EQ(database.log, "begin\ninsert a\ngone\n");
+  EXPECT_EQ(send("[]", "text/plain").status, 415);
+  EXPECT_EQ(send("[" + post("a") + "] ").status, 200);
+  batch.reset();
+  plan.body_limit = 10;
+  EXPECT_EQ(send("[" + post("a") + "]").status, 413);
+  EXPECT_EQ(database.log, "");
+}
+
+TEST_F(BatchTest, WhatCannotBeCalledIsRefused) {
+  EXPECT_EQ(send(R"([{"method":"GET","path":"/none"}])").status, 404);
+  EXPECT_EQ(send(R"([{"method":"DELETE","path":"/films"}])").status, 405);
+  EXPECT_EQ(send(R"([{"method":"GET","path":"/../films"}])").status, 400);
+  EXPECT_EQ(send(R"([{"method":"GET","path":"/${0.a}"}])").status, 400) << "of a call that does not come earlier";
+  EXPECT_EQ(database.log, "");
+}
+
+}  // namespace
+}  // namespace sluice::api::batch

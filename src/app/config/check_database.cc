@@ -1,0 +1,70 @@
+#include "app/config/check_database.h"
+
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "api/role.h"
+#include "api/source.h"
+
+namespace sluice::app::config {
+namespace {
+
+void check_roles(const sql::DatabaseOptions& database, const Complain& complain) {
+  if (database.anonymous_role.value == "none") {
+    complain(database.anonymous_role.position, "\"none\" is no role: PostgreSQL takes it for the login itself");
+  }
+  if (!database.role) return;
+  if (std::string wrong = api::check_role(database.role->value); !wrong.empty()) {
+    complain(database.role->position, "\"role\" " + wrong);
+    return;
+  }
+  const auto source = *api::parse_source(database.role->value);
+  if (source.from == api::From::environment && std::getenv(source.key.c_str()) == nullptr &&
+      database.anonymous_role.value.empty()) {
+    complain(database.role->position, fmt::format("the environment has no {}", source.key),
+             "set it, or add anonymous_role");
+  }
+}
+
+}  // namespace
+
+void check_database(const sql::DatabaseOptions& database, const Complain& complain) {
+  const sql::DatabaseOptions defaults;
+  if (!database.is_sqlite()) {
+    if (!database.prepared.value && database.pipeline.position.line != 0) {
+      complain(database.pipeline.position,
+               "\"pipeline\" needs prepared statements: without, each request has a connection for itself",
+               "remove \"pipeline\" or \"prepared = false\"");
+    }
+    if (database.batch.value > 1 && !database.prepared.value) {
+      complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
+    }
+    if (database.batch.value > database.pipeline.value) {
+      complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
+    }
+    check_roles(database, complain);
+    return;
+  }
+  if (database.prepared.value != defaults.prepared.value) {
+    complain(database.prepared.position, "\"prepared\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (database.start_timeout.position.line != 0) {
+    complain(database.start_timeout.position, "\"start_timeout\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (database.pipeline.value != defaults.pipeline.value) {
+    complain(database.pipeline.position, "\"pipeline\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (database.batch.value != defaults.batch.value) {
+    complain(database.batch.position, "\"batch\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (database.role) {
+    complain(database.role->position, "\"role\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (database.anonymous_role.position.line != 0) {
+    complain(database.anonymous_role.position, "\"anonymous_role\" is for PostgreSQL, and this database is SQLite");
+  }
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,188 @@
+#include "app/config/check_endpoint.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "api/error_map.h"
+#include "api/write_endpoint.h"
+#include "app/config/text.h"
+#include "sql/parallel.h"
+
+namespace sluice::app::config {
+
+const sql::DatabaseOptions* database_of(const Options& options, std::string_view name) {
+  const auto found =
+      std::ranges::find(options.databases, name, [](const auto& one) -> std::string_view { return one.name.value; });
+  return found == options.databases.end() ? nullptr : &found->value;
+}
+
+void check_parallel(const Options& options, const api::EndpointOptions& endpoint, const http::Pattern& pattern,
+                    const Complain& complain) {
+  const Position position = endpoint.parallel->position;
+  if (endpoint.get.value.empty()) complain(position, "\"parallel\" is for \"get\", which is not there");
+  if (endpoint.returns != api::Returns::rows) {
+    complain(position, "\"parallel\" is for many rows, as returns = \"rows\" answers them");
+  }
+  const auto database =
+      std::ranges::find(options.databases, endpoint.database.value, [](const auto& one) { return one.name.value; });
+  if (database != options.databases.end()) {
+    if (database->value.is_sqlite()) {
+      complain(position, "\"parallel\" is for PostgreSQL: SQLite has one reader for each statement");
+    } else if (endpoint.parallel->connections.value >= database->value.pool) {
+      complain(position,
+               fmt::format("[database.{}] has pool = {} connections, of which one stays free for short requests",
+                           database->name.value, database->value.pool));
+    }
+  }
+  const auto refuse = [&](std::string_view name, Position where) {
+    if (name != sql::range_begin_parameter && name != sql::range_end_parameter) return;
+    complain(where, fmt::format(":{} is set by \"parallel\"", name));
+  };
+  for (const auto& parameter : endpoint.params) refuse(parameter.name.value, parameter.name.position);
+  for (const std::string& name : pattern.names()) refuse(name, endpoint.path.position);
+}
+
+void check_errors(const std::vector<Named<api::ErrorOptions>>& errors, const Complain& complain) {
+  for (const auto& [name, options] : errors) {
+    if (const std::string wrong = api::check_error_code(name.value); !wrong.empty()) {
+      complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));
+    }
+    const auto status = static_cast<int>(options.status.value);
+    if (status != 0 && options.title.empty() && http::reason_phrase(status).empty()) {
+      complain(options.status.position, fmt::format("{} is no status that has a name of its own", status),
+               "add a title");
+    }
+    if (status == 401) complain(options.status.position, "401 asks for a token, which is the policy's matter");
+    if (options.show_message && !options.detail.value.empty()) {
+      complain(options.detail.position, "\"detail\" is either this or, with \"show_message\", the database's message");
+    }
+    const std::string& type = options.type.value;
+    if (std::ranges::any_of(type, [](char c) { return c <= ' ' || c > '~' || c == '"' || c == '<' || c == '>'; })) {
+      complain(options.type.position, "a type is a URI, of printable ASCII without spaces");
+    }
+  }
+}
+
+void check_limits_of_bodies(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain) {
+  const auto methods = endpoint.writing_methods();
+  for (const auto* limit : {&endpoint.body_limit, &endpoint.row_limit}) {
+    if (*limit && methods.empty()) {
+      complain((*limit)->position, "this limit is for methods that write, and there is none");
+    }
+  }
+  const auto fits = [&](const std::optional<Located<ByteSize>>& row, std::uint64_t body) {
+    if (row && row->value.bytes > body) {
+      complain(row->position, fmt::format("no row of that length is taken: body_limit is {}", format_size({body})));
+    }
+  };
+  fits(endpoint.row_limit, api::body_limit(endpoint, {}, options.server.body_limit));
+  for (const auto& [method, writing] : methods) {
+    fits(writing->row_limit, api::body_limit(endpoint, *writing, options.server.body_limit));
+  }
+}
+
+void check_version(const api::EndpointOptions& endpoint, const Complain& complain) {
+  const auto methods = endpoint.writing_methods();
+  if (endpoint.version.position.line == 0) {
+    if (endpoint.require_match.value) {
+      complain(endpoint.require_match.position, "\"require_match\" is for an endpoint with \"version\"");
+    }
+    return;
+  }
+  if (endpoint.require_match.value && methods.empty()) {
+    complain(endpoint.require_match.position, "\"require_match\" is for methods that write, and there is none");
+  }
+  if (endpoint.version.value.empty()) {
+    complain(endpoint.version.position, "\"version\" names a column of \"get\"", "\"*\" stands for all of them");
+  } else if (endpoint.get.value.empty()) {
+    complain(endpoint.version.position, "\"version\" names a column of \"get\", which is not there");
+  } else if (endpoint.returns != api::Returns::object) {
+    complain(endpoint.version.position, "\"version\" is of one row", "add returns = \"object\"");
+  }
+  for (const auto& [method, writing] : methods) {
+    if (!writing->set.value && writing->existing.value.empty()) continue;
+    complain(endpoint.version.position, "\"version\" is of one row, and a set has many",
+             "give the set an endpoint of its own");
+  }
+}
+
+bool check_changes(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain) {
+  const api::changes::Options& changes = *endpoint.changes;
+  const bool notify = !changes.notify.value.empty();
+  if (notify == !changes.tables.empty()) {
+    if (!notify && !complain.errors.empty()) return false;  // it may say so, and wrongly
+    complain(changes.position,
+             notify ? "\"changes\" has either \"notify\" or \"tables\"" : "\"changes\" does not say what it tells of",
+             "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
+    return false;
+  }
+  const auto database = std::ranges::find(options.databases, endpoint.database.value,
+                                          [](const auto& one) -> const std::string& { return one.name.value; });
+  if (database == options.databases.end()) return false;  // complained about already
+  if (notify && database->value.is_sqlite()) {
+    complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
+             "write tables = [\"NAME\"]");
+  } else if (notify && !database->value.prepared.value) {
+    complain(changes.notify.position,
+             "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
+  } else if (!notify && !database->value.is_sqlite()) {
+    complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
+             "write notify = \"CHANNEL\"");
+  } else if (!notify && std::ranges::none_of(options.endpoints, [&](const api::EndpointOptions& other) {
+               const bool same = other.database.value == endpoint.database.value ||
+                                 (other.database.value.empty() && options.databases.size() == 1);
+               return same && !other.writing_methods().empty();
+             })) {
+    complain(changes.tables[0].position, "no endpoint writes to this database, so there is nothing to tell",
+             "commits of other programs are not seen");
+  }
+  return true;
+}
+
+void check_writing(const Options& options, const api::EndpointOptions& endpoint, http::Method method,
+                   const api::MethodOptions& writing, const Complain& complain) {
+  const bool has_table = !writing.table.value.empty();
+  if (writing.sql.value.empty() && !has_table) {
+    complain(writing.position, "this method has no statement", "add sql = \"...\", or table = \"...\" and its columns");
+  }
+  if (!writing.sql.value.empty() && has_table) {
+    complain(writing.table.position, "a method has either \"sql\" or \"table\"");
+  }
+  if (has_table && writing.columns.empty()) {
+    complain(writing.table.position, "\"table\" needs \"columns\"", "add columns.NAME = {}");
+  }
+  const auto needs_table = [&](bool is_set, Position position, std::string_view key) {
+    if (is_set && !has_table) complain(position, fmt::format("\"{}\" is for a method with \"table\"", key));
+  };
+  needs_table(!writing.columns.empty(), writing.columns.empty() ? Position{} : writing.columns[0].name.position,
+              "columns");
+  needs_table(!writing.existing.value.empty(), writing.existing.position, "existing");
+  needs_table(writing.set.value, writing.set.position, "set");
+  needs_table(!writing.returning.value.empty(), writing.returning.position, "returning");
+  if (!writing.existing.value.empty() && method != http::Method::put) {
+    complain(writing.existing.position, "\"existing\" is for PUT, which replaces what it selects");
+  }
+  if (writing.set.value && method != http::Method::patch) {
+    complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
+  }
+  const bool is_set = writing.set.value || !writing.existing.value.empty();
+  if (is_set && !writing.returning.value.empty()) {
+    complain(writing.returning.position, "a set answers with counts, not with rows");
+  }
+  if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
+  if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
+  if (!is_set && !writing.location.value.empty() && !api::creates(method, writing)) {
+    complain(writing.location.position, "this method creates nothing, and so there is no Location to tell",
+             "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
+  }
+  if (writing.retries.position.line == 0 || writing.retries.value == 0) return;
+  const auto* database = database_of(options, endpoint.database.value);
+  if (database != nullptr && database->is_sqlite()) {
+    complain(writing.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits");
+  }
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,133 @@
+// Any bytes as values of a resident table, two of them with a line end between. Keys of decimals are in the order of
+// the numbers; rows, arrays and JSON are taken apart without a look past their end; what an array is indexed by finds
+// its row.
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/resident/elements.h"
+#include "api/resident/row_text.h"
+#include "api/resident/row_writer.h"
+#include "api/resident/rows_for_tests.h"
+#include "api/resident/value.h"
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::api::resident;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// The other way to read a decimal; it rounds, so that only an order that it does see counts.
+void check_order(const std::string& a, const std::string& b) {
+  std::string left;
+  std::string right;
+  if (!append_decimal_key(a, left) || !append_decimal_key(b, right)) return;
+  const auto is_finite = [](const std::string& text) { return text.find_first_of("NI") == text.npos; };
+  if (!is_finite(a) || !is_finite(b)) return;
+  const long double x = std::strtold(a.c_str(), nullptr);
+  const long double y = std::strtold(b.c_str(), nullptr);
+  if (x < y) require(left < right);
+  if (x > y) require(left > right);
+  if (left == right) require(x == y || std::isinf(x));
+}
+
+void check_keys(std::string_view text) {
+  std::string scratch;
+  for (const Kind kind : {Kind::integer, Kind::number, Kind::boolean, Kind::date, Kind::timestamp, Kind::timestamp_tz,
+                          Kind::text, Kind::dynamic}) {
+    Key key;
+    const bool made = make_key(kind, text, scratch, key);
+    require(made || (kind != Kind::text && kind != Kind::dynamic));
+    if (kind == Kind::number && made) require(key.bytes.size() <= text.size() + 4);
+    // A date is the midnight it begins with, as far as there are timestamps.
+    if (kind == Kind::date && made) {
+      Key midnight;
+      if (make_key(Kind::timestamp, text, scratch, midnight) && key.number != 0 && key.number != UINT64_MAX) {
+        constexpr std::uint64_t zero = std::uint64_t{1} << 63;
+        require(midnight.number - zero == (key.number - zero) * 86'400'000'000);
+      }
+    }
+    for (const bool padded : {false, true}) {
+      (void)make_asked_key({.kind = kind, .padded = padded, .numeric = padded, .boolean = true}, text, scratch, key);
+    }
+  }
+}
+
+void check_texts(std::string_view text) {
+  static const RowText row(
+      {{column_of("a", sql::Form::number), column_of("b", sql::Form::text), column_of("c", sql::Form::json)}});
+  std::string_view values[3];
+  row.cut(text, values);
+  std::size_t together = 0;
+  for (const std::string_view value : values) together += value.size();
+  require(together <= text.size());
+  cut_csv(text, values);
+  require(value_size(text) <= text.size());
+  std::string unescaped;
+  append_unescaped(text, unescaped);
+  require(unescaped.size() <= text.size());
+  std::string scratch;
+  std::size_t elements = 0;
+  (void)each_json_element(text, scratch, [&](std::string_view element) {
+    require(element.size() <= text.size());
+    return ++elements <= text.size();
+  });
+  require(elements <= text.size());
+}
+
+// Values of an array column, one a row.
+void check_index(const std::vector<std::string>& arrays) {
+  TestRows rows({array_of("a", sql::Form::text)});
+  for (const std::string& array : arrays) {
+    std::string scratch;
+    if (each_array_element(array, ',', scratch, [](std::string_view) { return true; })) rows.row({array});
+  }
+  Index index(*ValueType::of(rows.columns[0]));
+  std::string scratch;
+  const sql::Block block = rows.block();
+  for (std::size_t i = 0; i < block.rows; ++i) {
+    (void)each_array_element(block.fields[i].view(), ',', scratch,
+                             [&](std::string_view text) { return index.add({.number = 0, .bytes = text}); });
+    index.end_row();
+  }
+  index.build();
+  for (std::uint32_t row = 0; row < block.rows; ++row) {
+    require(each_array_element(block.fields[row].view(), ',', scratch, [&](std::string_view text) {
+      const std::uint32_t id = index.find({.number = 0, .bytes = text});
+      if (id == Dictionary::none) return false;
+      const Postings found = index.rows_of(id);
+      return std::find(found.begin(), found.end(), row) != found.end();
+    }));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view all(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> lines;
+  for (std::string_view rest = all;;) {
+    const std::size_t end = rest.find('\n');
+    lines.emplace_back(rest.substr(0, end));
+    if (end == rest.npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  for (const std::string& line : lines) check_keys(line);
+  for (std::size_t i = 1; i < lines.size(); ++i) check_order(lines[i - 1], lines[i]);
+  // Memory exactly as long as the text.
+  const auto memory = std::make_unique<char[]>(size);
+  if (size != 0) std::memcpy(memory.get(), data, size);
+  check_texts({memory.get(), size});
+  check_index(lines);
+  return 0;
+}
