@@ -44,6 +44,25 @@ std::uint32_t Dictionary::intern(const Key& key) {
   return id;
 }
 
+bool Dictionary::fill(std::span<const Key> keys) {
+  if (fixed_) {
+    numbers_.reserve(keys.size());
+    for (const Key& key : keys) numbers_.push_back(key.number);
+  } else {
+    std::size_t bytes = 0;
+    for (const Key& key : keys) bytes += key.bytes.size();
+    if (bytes >= none) return false;
+    bytes_.reserve(bytes);
+    ends_.reserve(keys.size());
+    for (const Key& key : keys) {
+      bytes_.append(key.bytes);
+      ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+    }
+  }
+  resize(keys.size() * 5 / 4 + 1);
+  return true;
+}
+
 void Dictionary::resize(std::size_t slots) {
   slots_ = std::vector<std::uint32_t>();  // first: the old and the new ones are never there together
   slots_.assign(slots, none);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ class Dictionary {
   // The key's number, which is new where size() has grown. `none`: the texts are longer than 4 GiB together.
   [[nodiscard]] std::uint32_t intern(const Key& key);
   [[nodiscard]] std::uint32_t find(const Key& key) const;
+  // All keys at once, of an empty dictionary, and no two the same; they get the numbers 0, 1, 2. It is trimmed
+  // afterwards. False: as above.
+  [[nodiscard]] bool fill(std::span<const Key> keys);
   // Gives back what was room to grow. No intern() follows.
   void trim();
 
