@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build test bench bench-http bench-export bench-point bench-ladder bench-slow bench-idle bench-profile bench-write bench-io format bootstrap-build bootstrap-test bootstrap-bench
+.PHONY: run build test bench bench-http bench-export bench-point bench-ladder bench-slow bench-idle bench-profile bench-write bench-io bench-case-study bench-resident format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -25,12 +25,12 @@ test: bootstrap-test
 	@printf 'subdirs(%s)\n' debug tsan >build/CTestTestfile.cmake
 	ctest --test-dir build --output-on-failure -j2
 
-bench: bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io
+bench: bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident
 
-bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io: bench-%: bootstrap-bench
+bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export)
-	@/usr/bin/python3 -B bench/run_$*.py
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency)
+	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py
 
 format: bootstrap-test
 	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i

@@ -85,12 +85,7 @@ class Program:
     @property
     def pids(self):
         """The program's processes: it and its children, as nginx has them."""
-        found, new = [], [self.process.pid]
-        while new:
-            found += new
-            new = [int(child) for pid in new for task in _tasks(pid)
-                   for child in _read(f"/proc/{pid}/task/{task}/children").split()]
-        return found
+        return descendants(self.process.pid)
 
     def cpu_seconds(self):
         """What its threads have run, to the nanosecond where the kernel tells."""
@@ -109,6 +104,16 @@ class Program:
         """Sets VmHWM to what is resident now (proc(5), clear_refs)."""
         for pid in self.pids:
             pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def descendants(pid):
+    """The process, its children, and theirs."""
+    found, new = [], [pid]
+    while new:
+        found += new
+        new = [int(child) for parent in new for task in _tasks(parent)
+               for child in _read(f"/proc/{parent}/task/{task}/children").split()]
+    return found
 
 
 def _read(path):
@@ -137,9 +142,9 @@ def sluice(config, where, cores=0, core=None, port=None, server=None, server_mor
     return Program("sluice", [SLUICE, "serve", file], port, core)
 
 
-def fetch(port, target):
-    """(status, body) by curl, to see that what is measured is right."""
-    run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", f"http://127.0.0.1:{port}{target}"],
+def fetch(port, target, *options):
+    """(status, body) by curl with more options of its own, to see that what is measured is right."""
+    run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", *options, f"http://127.0.0.1:{port}{target}"],
                          capture_output=True)
     return int(run.stderr or b"0"), run.stdout
 

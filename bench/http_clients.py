@@ -1,5 +1,5 @@
 """The clients that load servers, each as a function that runs it once and gives a dict: at least `requests`, `rps`, `mb_s` (of
-bodies, or of all bytes where the client counts so) and `errors`."""
+bodies, or of all bytes where the client counts so) and `errors`; and latency(), which asks one request after the other."""
 import json
 import re
 import subprocess
@@ -64,3 +64,14 @@ def drain(port, target="/", connections=8, seconds=3, core=None):
     return {"requests": figures["requests"], "rps": figures["requests"] / figures["seconds"],
             "mb_s": figures["bytes"] / 1e6 / figures["seconds"], "megabytes": figures["bytes"] / 1e6,
             "errors": figures["failed"]}
+
+
+def latency(port, target="/", warm_up=100, requests=1000, core=None, fields=()):
+    """One keep-alive connection by latency.cc, one request after the other: `latencies_us` of each, the `bytes` of the body that
+    all of them had, and its content `coding`. Any failure ends the benchmark."""
+    pin = [] if core is None else ["taskset", "-c", str(core)]
+    command = [*pin, BUILD / "bench/latency", port, target, warm_up, requests, *fields]
+    run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if run.returncode != 0:
+        raise SystemExit(f"{target}: {run.stderr}")
+    return json.loads(run.stdout)

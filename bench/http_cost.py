@@ -2,7 +2,9 @@
 import re
 import subprocess
 import tempfile
+import time
 
+import harness
 from harness import counters_work
 from http_clients import wrk
 
@@ -37,3 +39,29 @@ def cost_of(program, load):
 
 def measure(program, target, connections=100, seconds=3, core=1, threads=1):
     return cost_of(program, lambda: wrk(program.port, target, connections, seconds, threads, core))
+
+
+def instructions(start, where, load):
+    """Those in user space of one request, by callgrind: start() gives the program, load(program, seconds) what it did."""
+    dumps = where / "callgrind"
+    dumps.mkdir()
+    harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={dumps}/out.%p"]
+    program = start()
+    harness.under = []
+    load(program, 1)
+
+    def control(what):
+        for pid in program.pids:
+            subprocess.run(["callgrind_control", what, str(pid)], capture_output=True)
+
+    control("-z")
+    requests = load(program, 3)["requests"]
+    control("-d")
+    time.sleep(1)
+    program.stop()
+    counted = sum(int(number) for file in dumps.glob("out.*.1")
+                  for number in re.findall(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)[:1])
+    for file in dumps.iterdir():
+        file.unlink()
+    dumps.rmdir()
+    return round(counted / requests)

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import time
 
-import harness
 from harness import fetch, folder, tell
 from http_clients import wrk
+from http_cost import instructions
 from http_servers import floor, h2o, make_site, nginx, ours
 from run_ladder import BODY, STEPS, TARGET, ladder
 
@@ -35,32 +35,6 @@ def system_calls(program, where):
             if name != "total" and int(count) / requests >= 0.02}
 
 
-def instructions(start, where):
-    """In user space, for one request."""
-    dumps = where / "callgrind"
-    dumps.mkdir()
-    harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={dumps}/out.%p"]
-    program = start(where)
-    harness.under = []
-    wrk(program.port, TARGET, 100, 1)
-
-    def control(what):
-        for pid in program.pids:
-            subprocess.run(["callgrind_control", what, str(pid)], capture_output=True)
-
-    control("-z")
-    requests = wrk(program.port, TARGET, 100, 3)["requests"]
-    control("-d")
-    time.sleep(1)
-    program.stop()
-    counted = sum(int(number) for file in dumps.glob("out.*.1")
-                  for number in re.findall(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)[:1])
-    for file in dumps.iterdir():
-        file.unlink()
-    dumps.rmdir()
-    return round(counted / requests)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(SERVERS))
@@ -74,7 +48,8 @@ def main():
         calls = system_calls(program, where)
         program.stop()
         tell(bench="profile", server=name, system_calls=round(sum(calls.values()), 1), of_these=calls,
-             instructions_user=instructions(SERVERS[name], where))
+             instructions_user=instructions(lambda name=name: SERVERS[name](where), where,
+                                    lambda program, seconds: wrk(program.port, TARGET, 100, seconds)))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import time
 import urllib.request
 
 from harness import Program, SLUICE, folder, free_port, median, tell
+from percentiles import percentile
 
 BODY = b"a" * 1500
 ROWS = 100_000
@@ -126,8 +127,8 @@ class Client:
         return sorted(latencies)
 
 
-def quantile(latencies, q):
-    value = latencies[min(len(latencies) - 1, int(len(latencies) * q))]
+def microseconds(latencies, percent):
+    value = percentile(latencies, percent)
     return round(value) if value != math.inf else None
 
 
@@ -205,10 +206,10 @@ def main():
             loud.append(attack(server, client, attacks(server.port)[name], args))
         figures = {"bench": "slow", "attack": name, "connections": args.connections,
                    "held": min(run["held"] for run in loud), "left_at_the_end": max(run["left"] for run in loud)}
-        for q in (0.5, 0.99):
-            figures[f"quiet_p{round(q * 100)}_us"] = median(quantile(run, q) for run in quiet)
-            values = [quantile(run["latencies"], q) for run in loud]
-            figures[f"p{round(q * 100)}_us"] = None if None in values else median(values)
+        for percent in (50, 99):
+            figures[f"quiet_p{percent}_us"] = median(microseconds(run, percent) for run in quiet)
+            values = [microseconds(run["latencies"], percent) for run in loud]
+            figures[f"p{percent}_us"] = None if None in values else median(values)
         figures["failed"] = client.failed
         ratio = figures["p99_us"] and figures["p99_us"] / figures["quiet_p99_us"]
         figures["ratio"] = ratio and round(ratio, 2)

@@ -40,6 +40,15 @@ bool equals_decoded(std::string_view encoded, std::string_view plain) {
 
 }  // namespace
 
+bool append_decoded(std::string_view encoded, std::string& out) {
+  while (!encoded.empty()) {
+    const auto byte = next_byte(encoded);
+    if (!byte) return false;
+    out += *byte;
+  }
+  return true;
+}
+
 std::optional<QueryString::Value> QueryString::find(std::string_view name) const {
   for (std::string_view rest = query_; !rest.empty();) {
     const auto end = rest.find('&');
@@ -50,12 +59,7 @@ std::optional<QueryString::Value> QueryString::find(std::string_view name) const
     std::string_view value = equals == std::string_view::npos ? std::string_view{"", 0} : pair.substr(equals + 1);
     if (is_plain(value)) return Value{value};
     const std::size_t begin = scratch_.size();
-    bool broken = false;
-    while (!value.empty() && !broken) {
-      const auto byte = next_byte(value);
-      broken = !byte;
-      if (byte) scratch_ += *byte;
-    }
+    const bool broken = !append_decoded(value, scratch_);
     return Value{std::string_view(scratch_).substr(begin), broken};
   }
   return std::nullopt;

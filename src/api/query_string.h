@@ -6,10 +6,13 @@
 
 namespace sluice::api {
 
+// Appends a name or a value of a query string, decoded. False: an escape is none; what came before it is appended.
+[[nodiscard]] bool append_decoded(std::string_view encoded, std::string& out);
+
 // Looks a parameter up in a query string (`a=1&b=two+words`), decoding '+' and percent escapes. The view is into the
 // query, or into `scratch` where something had to be decoded; `scratch` never moves while it is looked up in, so that
-// earlier views stay, as long as no name is asked for twice. The first occurrence counts. A name with a broken escape is
-// nobody's.
+// earlier views stay, as long as no name is asked for twice. The first occurrence counts. A name with a broken escape
+// is nobody's.
 class QueryString {
  public:
   struct Value {

@@ -53,8 +53,8 @@ class Admin::Ready final : public http::Handler {
 class Admin::Metrics final : public http::Handler {
  public:
   Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
-          const Changes* changes)
-      : core_(core), plan_(std::move(plan)), services_(services), changes_(changes) {}
+          const Changes* changes, const Residents* residents)
+      : core_(core), plan_(std::move(plan)), services_(services), changes_(changes), residents_(residents) {}
 
   core::Async<http::Response> handle(http::Request&) override { return gather(); }
 
@@ -69,6 +69,7 @@ class Admin::Metrics final : public http::Handler {
     RequestLog::Counters request_log;
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
     std::vector<api::changes::Counters> changes(plan_->changes.size());
+    std::vector<api::resident::AnswerCache::Counters> answers(plan_->residents.size());
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {
@@ -88,6 +89,7 @@ class Admin::Metrics final : public http::Handler {
       request_log.dropped += snapshot.request_log.dropped;
       for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
       for (std::size_t k = 0; k < snapshot.changes.size(); ++k) changes[k] += snapshot.changes[k];
+      for (std::size_t k = 0; k < snapshot.residents.size(); ++k) answers[k] += snapshot.residents[k];
     }
 
     MetricsText text;
@@ -117,6 +119,11 @@ class Admin::Metrics final : public http::Handler {
       render(changes, paths, text);
       render(changes_->listening(), names, text);
     }
+    if (residents_ != nullptr) {
+      std::vector<std::string> resident_names;
+      for (const auto& resident : plan_->residents) resident_names.push_back(resident.plan->name);
+      render(residents_->counters(), answers, resident_names, text);
+    }
     if (!policies.empty()) {
       std::vector<std::string> policy_names;
       for (const auto& policy : plan_->options.policies) policy_names.push_back(policy.name.value);
@@ -128,11 +135,12 @@ class Admin::Metrics final : public http::Handler {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::span<Service* const> services_;
-  const Changes* const changes_;  // null: nobody tells of any
+  const Changes* const changes_;      // null: nobody tells of any
+  const Residents* const residents_;  // null: there are none
 };
 
 Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
-             const Changes* changes)
+             const Changes* changes, const Residents* residents)
     : server_(core.reactor(), router_, http::ServerOptions{.connections = 256}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
     http::Router::Route route{.pattern = *http::Pattern::parse(path)};
@@ -143,7 +151,7 @@ Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Servi
   };
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, services));
-  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services, changes));
+  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services, changes, residents));
 }
 
 Admin::~Admin() = default;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/residents.h"
 #include "app/service.h"
 #include "core/core.h"
 #include "http/router.h"
@@ -17,7 +18,7 @@ class Admin {
  public:
   // `services` are those of all cores, by index; they may be null until all cores run.
   Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
-        const Changes* changes = nullptr);
+        const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();
 
   // Throws std::system_error where the address cannot be bound.

@@ -267,6 +267,36 @@ void render(const std::vector<api::changes::Counters>& changes, const std::vecto
   family("sluice_changes_refused_total", "counter", "Clients beyond the limit.", &Counters::refused);
 }
 
+void render(const std::vector<Residents::Counters>& residents,
+            const std::vector<api::resident::AnswerCache::Counters>& answers, const std::vector<std::string>& names,
+            MetricsText& out) {
+  const auto family = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
+    out.family(name, type, help);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      out.sample(name, MetricsText::label("resident", names[i]), static_cast<double>(value(i)));
+    }
+  };
+  family("sluice_resident_rows", "gauge", "Rows of the version that is served.",
+         [&](auto i) { return residents[i].rows; });
+  family("sluice_resident_bytes", "gauge", "What its rows and indexes take in memory.",
+         [&](auto i) { return residents[i].bytes; });
+  family("sluice_resident_age_seconds", "gauge", "Since the database was last asked with success.",
+         [&](auto i) { return residents[i].age_s; });
+  family("sluice_resident_load_seconds", "gauge", "How long the last load took.",
+         [&](auto i) { return residents[i].load_s; });
+  family("sluice_resident_loads_total", "counter", "Loads that succeeded.", [&](auto i) { return residents[i].loads; });
+  family("sluice_resident_unchanged_total", "counter", "Those of them that found the same rows.",
+         [&](auto i) { return residents[i].unchanged; });
+  family("sluice_resident_failures_total", "counter", "Loads that failed: what was there before is served.",
+         [&](auto i) { return residents[i].failures; });
+  family("sluice_resident_answers_cached_total", "counter", "Queries whose whole answer was kept.",
+         [&](auto i) { return answers[i].hits; });
+  family("sluice_resident_answers_made_total", "counter", "Queries whose answer was put together.",
+         [&](auto i) { return answers[i].misses; });
+  family("sluice_resident_cache_bytes", "gauge", "What the answers that are kept take, of all cores.",
+         [&](auto i) { return answers[i].bytes; });
+}
+
 void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out) {
   out.family("sluice_changes_listening", "gauge", "Whether changes of the database are heard of.");
   for (const auto& one : listening) {

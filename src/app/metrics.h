@@ -7,6 +7,7 @@
 
 #include "api/changes/feed.h"
 #include "app/changes.h"
+#include "app/residents.h"
 #include "files/cache.h"
 #include "gateway/jwt/counters.h"
 #include "http/compress/body.h"
@@ -98,6 +99,10 @@ void render(const std::vector<gateway::jwt::Counters>& policies, const std::vect
             MetricsText& out);
 // By feed, as `paths` are.
 void render(const std::vector<api::changes::Counters>& changes, const std::vector<std::string>& paths,
+            MetricsText& out);
+// `answers`: the caches of all cores, summed; all by resident table, as `names` are.
+void render(const std::vector<Residents::Counters>& residents,
+            const std::vector<api::resident::AnswerCache::Counters>& answers, const std::vector<std::string>& names,
             MetricsText& out);
 // `names`: of the databases.
 void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out);

@@ -9,6 +9,7 @@
 #include "api/batch/options.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
+#include "api/resident/options.h"
 #include "app/request_log_options.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
@@ -141,6 +142,7 @@ struct Options {
   http::compress::Options compression;
   std::vector<Named<sql::DatabaseOptions>> databases;
   std::vector<api::EndpointOptions> endpoints;
+  std::vector<api::resident::ResidentOptions> residents;
   std::vector<files::FilesOptions> files;
   std::vector<Named<files::StoreOptions>> stores;
   std::vector<http::ws::WebSocketOptions> websockets;
@@ -168,7 +170,8 @@ struct Options {
     }
     return std::nullopt;
   }
-  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that exist.
+  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that
+  // exist.
   [[nodiscard]] bool uses(const std::vector<Located<std::string>>& use, gateway::PolicyType type) const {
     for (const auto& name : use) {
       const auto index = find_policy(name.value);
@@ -193,6 +196,7 @@ struct Options {
     v.field("compression", &Options::compression, "How answers are compressed. Without `codings` they are not.");
     v.field("database", &Options::databases, "A database that endpoints answer from.");
     v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
+    v.field("resident", &Options::residents, "The rows of a query, kept in memory.");
     v.field("files", &Options::files, "A folder of files.");
     v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
@@ -203,7 +207,7 @@ struct Options {
     v.field(
         "errors", &Options::errors,
         "What errors of the databases are answered with, by SQLSTATE: `P0001 = 422`, or by its class: `23xxx = 409`.");
-    for (const char* key : {"resident", "upstream", "route"}) v.planned(key);
+    for (const char* key : {"upstream", "route"}) v.planned(key);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "app/cli.h"
 #include "app/loop.h"
 #include "app/prepare_endpoint.h"
+#include "app/prepare_resident.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "core/sleep.h"
@@ -51,8 +52,8 @@ bool is_used(const Options& options, const std::string& policy) {
     return std::ranges::find(route.use, policy, &Located<std::string>::value) != route.use.end();
   };
   return std::ranges::any_of(options.endpoints, uses) || std::ranges::any_of(options.files, uses) ||
-         std::ranges::any_of(options.websockets, uses) || (options.openapi && uses(*options.openapi)) ||
-         (options.batch && uses(*options.batch));
+         std::ranges::any_of(options.residents, uses) || std::ranges::any_of(options.websockets, uses) ||
+         (options.openapi && uses(*options.openapi)) || (options.batch && uses(*options.batch));
 }
 
 // Describes the endpoints.
@@ -211,6 +212,22 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       plan->changes.push_back(plan->endpoints.size());
     }
     plan->endpoints.push_back(std::move(**endpoint));
+  }
+  for (const auto& options : plan->options.residents) {
+    const std::size_t index = plan->options.index_of_database(options.database.value);
+    const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
+    if (!databases[index]) continue;
+    auto made = prepare_resident(loop, options, database_options, *databases[index], next_ids[index]++, config.source,
+                                 errors.list);
+    if (!made) return unreachable(database_options, made.error());
+    if (!*made) continue;
+    const std::string path = "/" + options.name.value;
+    plan->routes.push_back(path);
+    if (!options.key.value.empty()) plan->routes.push_back(path + "/{key}");
+    plan->residents.push_back({.pattern = *http::Pattern::parse(path),
+                               .index = static_cast<std::size_t>(&options - plan->options.residents.data()),
+                               .database = index,
+                               .plan = std::move(*made)});
   }
   for (const auto& store : plan->options.stores) {
     const files::StoreOptions& options = store.value;

@@ -10,6 +10,7 @@
 #include "api/changes/handler.h"
 #include "api/endpoint.h"
 #include "api/openapi/handler.h"
+#include "api/resident/resident.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/load.h"
@@ -42,6 +43,19 @@ struct Plan {
       return result;
     }
   };
+  struct Resident {
+    http::Pattern pattern;
+    std::size_t index = 0;     // in options.residents
+    std::size_t database = 0;  // index in options.databases
+    std::shared_ptr<const api::resident::Plan> plan;
+
+    // Precondition: it has a key.
+    [[nodiscard]] http::Pattern key_pattern() const {
+      http::Pattern result = pattern;
+      result.segments.push_back({http::Pattern::Kind::segment, "key"});
+      return result;
+    }
+  };
   struct Files {
     http::Pattern pattern;
     std::size_t index = 0;  // in options.files
@@ -57,6 +71,7 @@ struct Plan {
   Options options;
   std::vector<Endpoint> endpoints;
   std::vector<std::size_t> changes;  // indexes of the endpoints that tell of changes: one feed each
+  std::vector<Resident> residents;
   std::vector<Files> files;
   std::vector<WebSocket> websockets;
   std::optional<RequestLogPlan> request_log;

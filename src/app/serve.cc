@@ -25,6 +25,7 @@
 #include "app/cli.h"
 #include "app/listen.h"
 #include "app/policy_keys.h"
+#include "app/residents.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
@@ -212,6 +213,11 @@ void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& cert
 }  // namespace
 
 int serve(const std::shared_ptr<const Plan>& plan) {
+  auto editions = load_residents(*plan);
+  if (!editions) {
+    std::fputs(editions.error().text.c_str(), stderr);
+    return editions.error().exit_code;
+  }
   const ServerOptions& options = plan->options.server;
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
@@ -268,7 +274,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   }
   PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads, troubles, shared);
+    Service service(core, plan, threads, troubles, shared, *editions);
     services[core.index()] = &service;
     if (certificates) service.set_tls(certificates->context(), certificates->tickets());
     service.set_https_port(https_port);
@@ -278,13 +284,18 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     }
     std::optional<Changes> changes;
     if (core.index() == 0 && !plan->changes.empty()) changes.emplace(core, *plan, services, shared);
+    std::optional<Residents> residents;
+    if (core.index() == 0 && !plan->residents.empty()) {
+      residents.emplace(core, *plan, services, *editions, shared, threads);
+    }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan, services, changes ? &*changes : nullptr);
+      admin.emplace(core, plan, services, changes ? &*changes : nullptr, residents ? &*residents : nullptr);
       admin->listen(*admin_address);
     }
     core.run();
   });
+  editions->clear();  // the cores have them
   print_banner(*plan, cores.size(), addresses, admin_address);
 
   const auto post = [&](unsigned core, auto letter) {

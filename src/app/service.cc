@@ -77,7 +77,8 @@ std::unique_ptr<http::compress::Compression> compression(const http::compress::O
 
 Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
                  std::span<const std::unique_ptr<TroubleLog>> troubles,
-                 std::span<const std::unique_ptr<sql::SharedDatabase>> shared)
+                 std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
+                 std::span<const api::resident::Edition> editions)
     : core_(core),
       plan_(std::move(plan)),
       compression_(compression(plan_->options.compression, router_, core, threads)),
@@ -158,6 +159,21 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     }
     if (endpoint.answers()) add(std::move(route));
     if (endpoint.changes) add_changes(endpoint);
+  }
+  for (std::size_t i = 0; i < plan_->residents.size(); ++i) {
+    const Plan::Resident& resident = plan_->residents[i];
+    residents_.push_back(
+        std::make_unique<api::resident::Resident>(resident.plan, editions[i], core.reactor(), core.mailbox(), threads));
+    http::Policy* const policy = compile(plan_->options.residents[resident.index].use);
+    const auto add_resident = [&](http::Pattern pattern, std::unique_ptr<http::Handler> handler) {
+      http::Router::Route route{.pattern = std::move(pattern), .handlers = {}, .formats = true};
+      route.policy = policy;
+      route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
+      add(std::move(route));
+    };
+    add_resident(resident.pattern, std::make_unique<api::resident::ListHandler>(*residents_.back()));
+    if (resident.plan->shape.key.empty()) continue;
+    add_resident(resident.key_pattern(), std::make_unique<api::resident::FindHandler>(*residents_.back()));
   }
   for (const Plan::Files& files : plan_->files) {
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
@@ -258,6 +274,7 @@ Service::Snapshot Service::snapshot() const {
   if (request_log_) result.request_log = request_log_->counters();
   for (const auto& policy : policies_) result.policies.push_back(policy->counters());
   for (const auto& feed : feeds_) result.changes.push_back(feed->counters);
+  for (const auto& resident : residents_) result.residents.push_back(resident->counters());
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();

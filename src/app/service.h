@@ -36,10 +36,12 @@ namespace sluice::app {
 class Service final : http::Observer {
  public:
   // Throws what cannot be opened.
-  // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null.
+  // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null. `editions`: the first of
+  // each resident table.
   Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
           std::span<const std::unique_ptr<TroubleLog>> troubles,
-          std::span<const std::unique_ptr<sql::SharedDatabase>> shared);
+          std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
+          std::span<const api::resident::Edition> editions);
   ~Service() override;
 
   // For the connections from now on.
@@ -58,6 +60,9 @@ class Service final : http::Observer {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
+  // What a resident table is from now on; by index in Plan::residents.
+  void publish(std::size_t resident, const api::resident::Edition& edition) { residents_[resident]->publish(edition); }
+  [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   // What has changed, for the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
@@ -77,8 +82,9 @@ class Service final : http::Observer {
     RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
-    std::vector<gateway::jwt::Counters> policies;  // by policy
-    std::vector<api::changes::Counters> changes;   // by index in Plan::changes
+    std::vector<gateway::jwt::Counters> policies;                 // by policy
+    std::vector<api::changes::Counters> changes;                  // by index in Plan::changes
+    std::vector<api::resident::AnswerCache::Counters> residents;  // by index in Plan::residents
   };
   [[nodiscard]] Snapshot snapshot() const;
 
@@ -93,7 +99,8 @@ class Service final : http::Observer {
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::unique_ptr<sql::Database>> databases_;
-  std::vector<std::unique_ptr<api::changes::Feed>> feeds_;  // by index in Plan::changes
+  std::vector<std::unique_ptr<api::resident::Resident>> residents_;  // by index in Plan::residents
+  std::vector<std::unique_ptr<api::changes::Feed>> feeds_;           // by index in Plan::changes
   http::ws::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
@@ -106,7 +113,7 @@ class Service final : http::Observer {
   std::unique_ptr<RequestLog> request_log_;  // null: off
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
-  std::optional<http::HttpsRedirect> redirect_;  // before the router, where it is asked for
+  std::optional<http::HttpsRedirect> redirect_;               // before the router, where it is asked for
   http::Server server_;
   bool draining_ = false;
 };

@@ -43,13 +43,15 @@ class Checker {
     check_errors(options_.errors);
     for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
+    for (auto& resident : options_.residents) check_resident(resident);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.batch) check_batch(*options_.batch);
     if (auto& log = options_.request_log) choose_database(log->database, log->position, "[request_log]");
-    if (options_.endpoints.empty() && options_.files.empty() && options_.websockets.empty() && errors_.empty()) {
-      complain({}, "there is nothing to serve", "add an [[endpoint]], [[files]] or [[websocket]]");
+    if (options_.endpoints.empty() && options_.residents.empty() && options_.files.empty() &&
+        options_.websockets.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve", "add an [[endpoint]], [[resident]], [[files]] or [[websocket]]");
     }
   }
 
@@ -765,6 +767,34 @@ class Checker {
       return;
     }
     check_default(parameter.name, options);
+  }
+
+  void check_resident(api::resident::ResidentOptions& resident) {
+    choose_database(resident.database, resident.position, "this resident table");
+    check_use(resident.use);
+    if (resident.cache_control) check_field_value(*resident.cache_control);
+    const std::string path = "/" + resident.name.value;
+    for (const std::string& shape : {path, path + "/{}"}) {
+      if (shape != path && resident.key.value.empty()) continue;
+      if (auto [other, is_new] = endpoints_.emplace(shape, resident.name.position); !is_new) {
+        complain(resident.name.position, fmt::format("something else has the path {}", shape), again(other->second));
+      }
+    }
+    if (resident.refresh) {
+      const auto& refresh = *resident.refresh;
+      if (refresh.every == Duration{} && refresh.notify.value.empty()) {
+        complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
+      }
+      const auto database = std::ranges::find(options_.databases, resident.database.value,
+                                              [](const auto& one) -> const std::string& { return one.name.value; });
+      if (!refresh.notify.value.empty() && database != options_.databases.end() && database->value.is_sqlite()) {
+        complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
+                 "write every = \"1s\"");
+      }
+    }
+    if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every == Duration{})) {
+      complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
+    }
   }
 
   void check_files(files::FilesOptions& files) {

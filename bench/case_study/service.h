@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "user.h"
+
+// One service, GET /users?role=..., written better and better. Each stage is a file of that name, and keeps what the
+// one before it gained.
+namespace case_study {
+
+struct Query {
+  std::string_view role;
+  bool accepts_gzip = false;
+};
+
+struct Answer {
+  std::shared_ptr<const std::string> body;  // a JSON array of users
+  bool gzip = false;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+  virtual Answer users_with(const Query& query) = 0;
+};
+
+std::unique_ptr<Service> scan_and_copy(std::vector<User> users);
+std::unique_ptr<Service> role_index(std::vector<User> users);
+std::unique_ptr<Service> views(std::vector<User> users);
+std::unique_ptr<Service> parallel(std::vector<User> users);
+std::unique_ptr<Service> ttl_cache(std::unique_ptr<Service> inner);
+std::unique_ptr<Service> gzip(std::unique_ptr<Service> inner);
+
+}  // namespace case_study

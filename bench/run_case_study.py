@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""The case study: users by role among 10,000, from a service that is written better stage by stage, then through endpoints from
+the databases' own indexes, then from a resident table; answers of 100 users and of 1,000.
+
+One keep-alive connection, one request after the other; the servers take turns, and each percentile is the median of the rounds'.
+The client and Sluice's only worker have core 0; the stages may use all. So server and client mostly share a core: where they do
+not, waking the other takes longer than the shorter answers, on virtual machines much longer, and would be what is measured.
+Before that every answer is compared, as a value, with the first stage's. Figures go to standard output as JSON lines, then
+as a table, and as a picture into a file; with --profile, where each spends its time (perf), as text beside the picture.
+usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile]
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+from harness import BUILD, SLUICE, Program, descendants, fetch, folder, free_port, median, postgres, sluice, tell
+from http_clients import latency
+from percentiles import summary
+
+ROLES = {100: "admin", 1000: "editor"}  # how many have it: the role
+STAGES = {"scan-and-copy": 100, "role-index": 150, "views": 150, "parallel": 1000, "ttl-cache": 1000, "gzip": 1000}  # requests a round
+CORE = 0
+FIRST = "scan-and-copy"
+GZIP = "Accept-Encoding: gzip"
+WANTED = 500  # times the first stage's speed, the resident table's answer of 100 users
+
+# name; its program, None where there is none, and then why not; the target that {role} goes into; how many requests a round;
+# fields of the request; whose processes beside the program's own are profiled
+Rung = collections.namedtuple("Rung", "name program missing target requests fields processes",
+                              defaults=("/users?role={role}", 1000, (), lambda: []))
+
+
+def stage(name):
+    port = free_port()
+    return Rung(name, Program(name, [BUILD / "bench/case_study", name, port], port), None, requests=STAGES[name],
+                fields=(GZIP,) if name == "gzip" else ())
+
+
+def users_as(dialect):
+    return subprocess.run([BUILD / "bench/case_study", "sql", dialect], check=True, capture_output=True).stdout
+
+
+def worker(config, where):
+    return sluice(config, where, cores=1, core=CORE)
+
+
+def endpoint(database, statement):
+    return f'''[database.main]
+url = "{database}"
+[[endpoint]]
+path = "/users"
+get = "{statement}"
+'''
+
+
+def from_sqlite(where):
+    with sqlite3.connect(where / "users.db") as database:
+        database.executescript(users_as("sqlite").decode())
+    database.close()
+    config = endpoint(f"sqlite:{where}/users.db",
+                      "SELECT users.* FROM user_roles JOIN users ON users.id = user_roles.user WHERE role = :role")
+    return Rung("endpoint, SQLite", worker(config, where), None, requests=300)
+
+
+class Cluster:
+    """PostgreSQL with the users, its index of their roles, and what asks it."""
+
+    def __init__(self, where):
+        self.where = where
+        self.cluster = postgres()
+        self.cluster.psql(users_as("postgres"))
+        self.url = f"postgres://postgres@/postgres?host={self.cluster.folder}&port={self.cluster.port}"
+
+    def processes(self):
+        with open(f"{self.cluster.data}/postmaster.pid") as file:
+            return descendants(int(file.readline()))
+
+    def by_index(self):
+        for role in ROLES.values():
+            plan = self.cluster.psql(f"EXPLAIN SELECT * FROM users WHERE roles @> ARRAY['{role}']").decode()
+            if "Bitmap Index Scan on users_roles" not in plan:
+                raise SystemExit(f"PostgreSQL does not use the index:\n{plan}")
+        config = endpoint(self.url, "SELECT * FROM users WHERE roles @> ARRAY[:role]")
+        return Rung("endpoint, GIN", worker(config, self.where), None, requests=300, processes=self.processes)
+
+    def resident(self):
+        config = f'''[database.main]
+url = "{self.url}"
+[compression]
+codings = ["gzip"]
+[[resident]]
+name = "users"
+query = "SELECT * FROM users ORDER BY id"
+key = "id"
+index = ["roles"]
+'''
+        file = self.where / "resident.toml"
+        file.write_text(f'[server]\nlisten = ["127.0.0.1:{free_port()}"]\n{config}')
+        check = subprocess.run([SLUICE, "check", file], capture_output=True, text=True)
+        target = "/users?roles={role}"
+        if re.search(r'resident is not supported yet|unknown key "resident"', check.stdout + check.stderr):
+            missing = f"{SLUICE} does not know [[resident]]"
+            return [Rung("resident", None, missing), Rung("resident, gzip", None, missing)]
+        if check.returncode != 0:
+            raise SystemExit(check.stdout + check.stderr)
+        program = worker(config, self.where)
+        return [Rung("resident", program, None, target), Rung("resident, gzip", program, None, target, fields=(GZIP,))]
+
+
+def rungs(where, only):
+    for name in STAGES:
+        if not only or name in only or name == FIRST:
+            yield stage(name)
+    if not only or "sqlite" in only:
+        yield from_sqlite(where)
+    if not only or {"gin", "resident"} & only:
+        cluster = Cluster(where)
+        if not only or "gin" in only:
+            yield cluster.by_index()
+        if not only or "resident" in only:
+            yield from cluster.resident()
+
+
+def users(rung, role):
+    """What the rung answers, as values in the order of their ids: no order was asked for."""
+    status, body = fetch(rung.program.port, rung.target.format(role=role),
+                         *(option for field in rung.fields for option in ("--compressed", "-H", field)))
+    if status != 200:
+        raise SystemExit(f"{rung.name} answers {status}: {body[:200]!r}")
+    return sorted(json.loads(body), key=lambda user: user["id"])
+
+
+def compare(ladder):
+    for count, role in ROLES.items():
+        expected = users(ladder[0], role)
+        if len(expected) != count or not all(role in user["roles"] for user in expected):
+            raise SystemExit(f"{role}: {len(expected)} users")
+        for rung in ladder[1:]:
+            for ours, theirs in zip(users(rung, role), expected, strict=True):
+                if ours != theirs:
+                    raise SystemExit(f"{rung.name} answers\n{ours}\nand not\n{theirs}")
+
+
+def measure(ladder, rounds, share):
+    """{(name, how many users): figures}"""
+    runs = collections.defaultdict(list)
+    for _ in range(rounds):
+        for count, role in ROLES.items():
+            for rung in ladder:
+                requests = max(20, round(rung.requests * share))
+                runs[rung.name, count].append(latency(rung.program.port, rung.target.format(role=role), requests // 10 + 1,
+                                                      requests, CORE, rung.fields))
+    table = {}
+    for (name, count), of_rung in runs.items():
+        rows = [summary(run["latencies_us"]) for run in of_rung]
+        table[name, count] = {"users": count, "bytes": of_rung[0]["bytes"], "coding": of_rung[0]["coding"], "rounds": rounds,
+                              "requests": sum(len(run["latencies_us"]) for run in of_rung),
+                              **{f"{key}_us": round(median(row[key] for row in rows), 1) for key in rows[0]}}
+    for (name, count), figures in table.items():
+        figures["times_as_fast"] = round(table[FIRST, count]["p50_us"] / figures["p50_us"], 1)
+        tell(bench="case-study", rung=name, **figures)
+    return table
+
+
+def write_table(table, missing):
+    print(f'\n{"":<18}{"users":>7}{"bytes":>9}{"p50":>12}{"p95":>12}{"p99":>12}   times as fast')
+    for count in ROLES:
+        for (name, users_of_row), row in table.items():
+            if users_of_row == count:
+                times = "".join(f'{row[f"p{percent}_us"] / 1000:>9.3f} ms' for percent in (50, 95, 99))
+                print(f'{name:<18}{count:>7,}{row["bytes"]:>9,}{times}{row["times_as_fast"]:>16,.1f}')
+    for rung in missing:
+        print(f"{rung.name:<18}missing: {rung.missing}")
+
+
+def plot(table, file):
+    import matplotlib
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "case-study"
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True, sharex=True)
+    for axis, count in zip(axes, ROLES):
+        rows = {name: row for (name, users_of_row), row in table.items() if users_of_row == count}
+        colours = ["tab:blue" if name in STAGES else "tab:orange" if name.startswith("resident") else "tab:grey" for name in rows]
+        axis.barh(list(rows), [row["p50_us"] / 1000 for row in rows.values()], color=colours)
+        axis.plot([row["p99_us"] / 1000 for row in rows.values()], list(rows), "k|", label="p99")
+        axis.set_xscale("log")
+        axis.set_xlim(left=0.01)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_title(f"{count:,} users")
+        axis.set_xlabel("milliseconds, p50 (and p99)")
+    axes[0].invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+
+
+def readable(name):
+    """A C++ name without its namespaces' and templates' noise."""
+    name = name.replace("(anonymous namespace)::", "").replace("case_study::", "").replace(" (inlined)", "")
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return re.sub(r"\w*json_abi\w*::", "", name)
+
+
+# Who calls those that the profile is about: loops, threads, and what the compiler puts between.
+AROUND = re.compile(r"""0x | [\da-f]{16}$ | _Z | _start | main$ | clone3 | start_thread | __libc_start | plain::loop | answer$
+    | do_syscall_64 | entry_SYSCALL | __x64_sys | (__)?std::(thread|function|_Function|__invoke) | .*operator\(\)$ | \S*JobOf
+    | sluice::app::serve | sluice::core::(Core::run|run_cores|\w*Reactor::(turn|dispatch))""", re.X)
+
+
+def profile(rung, role, seconds, most=10):
+    """Lines of the share that a function has with what it calls, its own share, and its name. The rung is asked as often as it
+    takes, at `seconds` a request, to have a second's worth of samples."""
+    with tempfile.NamedTemporaryFile() as data:
+        pids = [*rung.program.pids, *rung.processes()]
+        recording = subprocess.Popen(["perf", "record", "-q", "-F", "999", "--call-graph", "dwarf,8192", "-o", data.name,
+                                      "-p", ",".join(map(str, pids))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.5)  # it has begun
+        latency(rung.program.port, rung.target.format(role=role), 1, round(1 / seconds) + 1, CORE, rung.fields)
+        recording.send_signal(2)  # perf writes what it has when it is interrupted
+        recording.wait()
+        report = subprocess.run(["perf", "report", "-i", data.name, "--stdio", "--children", "-g", "none", "-F",
+                                 "overhead_children,overhead,sym"], capture_output=True, text=True)
+    lines, seen = [], set()
+    for inclusive, own, name in re.findall(r"^\s+([\d.]+)%\s+([\d.]+)%\s+\[[.k]\] (\S.*?)\s*$", report.stdout, re.M):
+        name = readable(name)
+        # Who only calls somebody else has the same share; one of them says it.
+        if AROUND.match(name) or (inclusive in seen and float(own) < 1):
+            continue
+        seen.add(inclusive)
+        lines.append(f"{float(inclusive):6.1f} % {float(own):6.1f} %  {name}")
+        if len(lines) == most:
+            break
+    if not lines:
+        raise SystemExit(f"perf has nothing to say of {rung.name}: {report.stderr}")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1, help="of the requests that a round has for each")
+    parser.add_argument("--only", help="stages, sqlite, gin, resident; the first stage is always there")
+    parser.add_argument("--plot", type=pathlib.Path, default=BUILD.parent / "case-study.svg")
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+
+    where = folder()
+    ladder, missing = [], []
+    for rung in rungs(where, args.only and set(args.only.split(","))):
+        if rung.program:
+            ladder.append(rung)
+        else:
+            missing.append(rung)
+            tell(bench="case-study", rung=rung.name, missing=rung.missing)
+    compare(ladder)
+    table = measure(ladder, args.rounds, args.share)
+    if ("resident", 100) in table:
+        times = table["resident", 100]["times_as_fast"]
+        tell(bench="case-study", rung="resident", users=100, times_as_fast=times, wanted=WANTED, within=times >= WANTED)
+    write_table(table, missing)
+    plot(table, args.plot)
+    print(f"\n{args.plot}")
+    if args.profile:
+        beside = args.plot.with_suffix(".profile.txt")
+        with open(beside, "w") as file:
+            file.write("Where the time goes: a function with what it calls, itself alone. CPU time, not waiting.\n")
+            for rung in ladder:
+                for count, role in ROLES.items():
+                    lines = profile(rung, role, table[rung.name, count]["p50_us"] / 1e6)
+                    file.write("\n".join([f"\n{rung.name}, {count:,} users", *lines]) + "\n")
+        print(beside)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Resident tables: what an answer of 100 users costs beside a static file of the same size; how long 1,000,000 rows take to load,
+and what they take in memory; and versions that follow each other under load, of which no answer may hold two.
+
+usage: run_resident.py [--rounds N] [--seconds S] [--rows N] [--only answer,load,refresh]
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import time
+import urllib.request
+
+import pg_floor
+from harness import BUILD, fetch, folder, median, postgres, sluice, tell
+from http_clients import wrk
+from http_cost import cost_of, instructions
+
+CORE = 0
+USERS = '''
+[[resident]]
+name = "users"
+query = "SELECT * FROM users ORDER BY id"
+key = "id"
+index = ["roles"]
+'''
+PEOPLE = """
+CREATE TABLE people AS SELECT id, md5(id::text) AS name, md5((id * 7)::text) || '@example.org' AS email,
+  (ARRAY['admin', 'editor', 'reader', 'guest'])[1 + id % 4] AS role, (id * 7919 % 1000000)::bigint AS popularity,
+  timestamptz '2020-01-01' + id * interval '1 minute' AS joined, 'Some words that say more about number ' || id AS about
+FROM generate_series(1, {rows}) AS id;
+ALTER TABLE people ADD PRIMARY KEY (id);
+VACUUM ANALYZE people"""
+LOADED = '''
+[[resident]]
+name = "people"
+query = "SELECT * FROM people ORDER BY id"
+key = "id"
+index = ["role", "popularity", "joined"]
+memory = "4GiB"
+timeout = "5m"
+'''
+# Each version's rows all have its number; it stands in the first row and in the last.
+VERSIONS = '''
+[[resident]]
+name = "versions"
+query = """
+SELECT id, id % 10 AS part, (extract(epoch FROM now()) * 1000000)::bigint AS v
+FROM generate_series(1, 1000) AS id"""
+key = "id"
+index = ["part"]
+refresh = { every = "100ms" }
+'''
+LOOK = """
+wrong = 0
+function init(args) end
+function setup(thread) thread:set("wrong", 0); threads = threads or {}; table.insert(threads, thread) end
+function response(status, headers, body)
+  local first = string.match(body, '"v":(%d+)')
+  local last = string.match(string.sub(body, -40), '"v":(%d+)')
+  if status ~= 200 or first ~= last or string.byte(body, 1) ~= 91 or string.sub(body, -2) ~= "]\\n" then wrong = wrong + 1 end
+end
+function done(summary, latency, requests)
+  local sum = 0
+  for _, thread in ipairs(threads) do sum = sum + thread:get("wrong") end
+  io.write("wrong answers: " .. sum .. "\\n")
+end
+"""
+
+
+def metric(admin, name, table):
+    with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics") as answer:
+        return float(re.search(rf'^sluice_resident_{name}{{resident="{table}"}} (\S+)$', answer.read().decode(), re.M).group(1))
+
+
+def admin_port(where, program):
+    return re.search(r'\[admin\]\nlisten = "127.0.0.1:(\d+)"', (where / f"sluice-{program.port}.toml").read_text()).group(1)
+
+
+def answer(where, args):
+    """One worker on core 0, the client on core 1; the file is the answer."""
+    users = subprocess.run([BUILD / "bench/case_study", "sql", "sqlite"], check=True, capture_output=True, text=True).stdout
+    subprocess.run(["sqlite3", where / "users.db"], input=users, check=True, text=True)
+    site = where / "site"
+    site.mkdir()
+    targets = {"file": "/static/users.json", "resident": "/users?roles=admin"}
+
+    def start():
+        return sluice(f'[database.main]\nurl = "sqlite:{where}/users.db"\n{USERS}'
+                      f'[[files]]\npath = "/static"\nroot = "{site}"\n', where, cores=1, core=CORE)
+
+    program = start()
+    status, body = fetch(program.port, targets["resident"])
+    if status != 200 or len(json.loads(body)) != 100:
+        raise SystemExit("there are not 100 users")
+    (site / "users.json").write_bytes(body)
+    if fetch(program.port, targets["file"])[1] != body:
+        raise SystemExit("the file is not the answer")
+    runs = {name: [] for name in targets}
+    for _ in range(args.rounds):
+        for name, target in targets.items():
+            runs[name].append(cost_of(program, lambda target=target: wrk(program.port, target, 100, args.seconds, core=1)))
+    program.stop()
+    figures = {}
+    for name, target in targets.items():
+        user = instructions(start, where, lambda one, seconds, target=target: wrk(one.port, target, 100, seconds))
+        counted = {key: median(run[key] for run in runs[name]) for key in runs[name][0] if key.startswith("instructions")}
+        figures[name] = user
+        tell(bench="resident", case="answer", of=name, bytes=len(body), rps=round(median(run["rps"] for run in runs[name])),
+             cpu_us=round(median(run["cpu_us"] for run in runs[name]), 2), errors=sum(run["errors"] for run in runs[name]),
+             callgrind_user=user, **counted)
+    tell(bench="resident", case="answer", ratio="resident to file",
+         cpu_us=round(median(one["cpu_us"] / other["cpu_us"] for one, other in zip(runs["resident"], runs["file"])), 3),
+         rps=round(median(one["rps"] / other["rps"] for one, other in zip(runs["resident"], runs["file"])), 3),
+         callgrind_user=round(figures["resident"] / figures["file"], 3), wanted=1.15)
+
+
+def load(where, args):
+    cluster = postgres()
+    cluster.psql(PEOPLE.format(rows=args.rows))
+    floor = pg_floor.connect(f"{cluster.folder}/.s.PGSQL.{cluster.port}", "postgres", "postgres")
+    sql = "SELECT * FROM people ORDER BY id"
+    pg_floor.drain(floor, sql)
+    reading, loading, loaded = [], [], None
+    for _ in range(3):
+        reading.append(pg_floor.drain(floor, sql)[0])
+        bare = sluice('[[files]]\npath = "/"\nroot = "/usr/share/doc"\n', where)
+        time.sleep(0.5)
+        before = bare.rss_kib()
+        bare.stop()
+        begin = time.perf_counter()
+        program = sluice(f'[database.main]\nurl = "{cluster.url()}"\n{LOADED}', where)
+        started = time.perf_counter() - begin
+        loading.append(started)
+        time.sleep(0.5)
+        admin = admin_port(where, program)
+        status, body = fetch(program.port, "/people?limit=1000")
+        if status != 200:
+            raise SystemExit("it does not answer")
+        size = 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{program.port}/people.ndjson") as whole:
+            while piece := whole.read(1 << 20):
+                size += len(piece)
+        loaded = {"json_mb": round(size / 1e6, 1), "bytes_metric_mb": round(metric(admin, "bytes", "people") / 1e6, 1),
+                  "rss_growth_mb": round((program.rss_kib() - before) * 1024 / 1e6, 1)}
+        loaded["rss_to_json"] = round(loaded["rss_growth_mb"] / loaded["json_mb"], 3)
+        loaded["metric_to_json"] = round(loaded["bytes_metric_mb"] / loaded["json_mb"], 3)
+        program.stop()
+    tell(bench="resident", case="load", rows=args.rows, indexes=3, reading_s=round(median(reading), 3),
+         start_to_serving_s=round(median(loading), 3), ratio=round(median(loading) / median(reading), 3), wanted=2.0, **loaded,
+         wanted_to_json=1.5)
+
+
+def refresh(where, args):
+    cluster = postgres()
+    program = sluice(f'[database.main]\nurl = "{cluster.url()}"\n{VERSIONS}', where)
+    admin = admin_port(where, program)
+    script = where / "look.lua"
+    script.write_text(LOOK)
+    time.sleep(1)
+    target = "/versions?part=3"
+    wrk(program.port, target, 100, 1)
+    before, loads = program.rss_kib(), metric(admin, "loads_total", "versions")
+    run = subprocess.run(["wrk", "-t2", "-c100", f"-d{args.seconds * 5}s", "-s", script,
+                          f"http://127.0.0.1:{program.port}{target}"], capture_output=True, text=True)
+    wrong = re.search(r"wrong answers: (\d+)", run.stdout)
+    looked = wrk(program.port, target, 100, args.seconds, threads=1)
+    time.sleep(1.5)
+    made = metric(admin, "loads_total", "versions") - loads
+    tell(bench="resident", case="refresh", every_ms=100, versions=int(made), rows=100,
+         looked_at_rps=round(float(re.search(r"Requests/sec:\s+([\d.]+)", run.stdout).group(1))),
+         looked_at=int(re.search(r"(\d+) requests in", run.stdout).group(1)), wrong=int(wrong.group(1)) if wrong else None,
+         socket_errors=re.findall(r"Socket errors.*|Non-2xx.*", run.stdout), rps=round(looked["rps"]), errors=looked["errors"],
+         rss_before_mib=round(before / 1024, 1), rss_after_mib=round(program.rss_kib() / 1024, 1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--only", default="answer,load,refresh")
+    args = parser.parse_args()
+    cases = {"answer": answer, "load": load, "refresh": refresh}
+    for name in args.only.split(","):
+        cases[name](pathlib.Path(folder()), args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/resident/value.h"
+
+namespace sluice::api::resident {
+
+// The distinct keys of a column, numbered in the order in which they first came, and found by hash. Numbers take 8
+// bytes a key, texts their length and 4 bytes; the table of the hash another 5, once it has been trimmed.
+class Dictionary {
+ public:
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+  explicit Dictionary(bool fixed) : fixed_(fixed) {}
+
+  // The key's number, which is new where size() has grown. `none`: the texts are longer than 4 GiB together.
+  [[nodiscard]] std::uint32_t intern(const Key& key);
+  [[nodiscard]] std::uint32_t find(const Key& key) const;
+  // Gives back what was room to grow. No intern() follows.
+  void trim();
+
+  [[nodiscard]] std::uint32_t size() const {
+    return fixed_ ? static_cast<std::uint32_t>(numbers_.size()) : static_cast<std::uint32_t>(ends_.size());
+  }
+  // Precondition: id < size().
+  [[nodiscard]] Key at(std::uint32_t id) const;
+  [[nodiscard]] bool less(const Key& a, const Key& b) const { return fixed_ ? a.number < b.number : a.bytes < b.bytes; }
+  [[nodiscard]] std::size_t memory() const;
+
+ private:
+  [[nodiscard]] std::uint64_t hash(const Key& key) const;
+  [[nodiscard]] bool equal(std::uint32_t id, const Key& key) const;
+  // The slot where the key is, or would be.
+  [[nodiscard]] std::size_t slot_of(const Key& key) const;
+  void resize(std::size_t slots);
+
+  const bool fixed_;
+  std::vector<std::uint64_t> numbers_;
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;   // of each key in bytes_
+  std::vector<std::uint32_t> slots_;  // linear probing; `none`: empty
+};
+
+}  // namespace sluice::api::resident

@@ -1,0 +1,141 @@
+#include "api/resident/index.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/assert.h"
+
+namespace sluice::api::resident {
+
+bool Index::add(const Key& key) {
+  const std::uint32_t id = values_.intern(key);
+  if (id == Dictionary::none) return false;
+  // As long as each row brings one new value there is nothing to remember.
+  if (unique_ && (id != row_ || values_.size() != row_ + 1)) {
+    unique_ = false;
+    ids_.resize(row_);
+    owners_.resize(row_);
+    std::iota(ids_.begin(), ids_.end(), 0U);
+    std::iota(owners_.begin(), owners_.end(), 0U);
+    if (values_.size() > row_ && id != row_) {
+      // This row has brought its first value already.
+      ids_.push_back(row_);
+      owners_.push_back(row_);
+    }
+  }
+  if (unique_) return true;
+  // An array may name a value twice.
+  for (std::size_t i = ids_.size(); i-- > 0 && owners_[i] == row_;) {
+    if (ids_[i] == id) return true;
+  }
+  ids_.push_back(id);
+  owners_.push_back(row_);
+  return true;
+}
+
+void Index::end_row() {
+  ++row_;
+  if (unique_ && values_.size() != row_) {
+    // It had none.
+    unique_ = false;
+    ids_.resize(row_ - 1);
+    owners_.resize(row_ - 1);
+    std::iota(ids_.begin(), ids_.end(), 0U);
+    std::iota(owners_.begin(), owners_.end(), 0U);
+  }
+}
+
+void Index::build() {
+  const std::uint32_t count = values_.size();
+  if (!unique_) {
+    starts_.assign(std::size_t{count} + 1, 0);
+    for (const std::uint32_t id : ids_) ++starts_[id + 1];
+    std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+    rows_.resize(ids_.size());
+    std::vector<std::uint32_t> next(starts_.begin(), starts_.end() - 1);
+    for (std::size_t i = 0; i < ids_.size(); ++i) rows_[next[ids_[i]]++] = owners_[i];
+  }
+  values_.trim();
+  nulls_.shrink_to_fit();
+
+  order_.resize(count);
+  std::iota(order_.begin(), order_.end(), 0U);
+  if (is_fixed(type_.kind)) {
+    // The keys beside the ids: sorting does not jump about in memory.
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> keys(count);
+    for (std::uint32_t id = 0; id < count; ++id) keys[id] = {values_.at(id).number, id};
+    if (!std::ranges::is_sorted(keys)) std::ranges::sort(keys);
+    for (std::uint32_t i = 0; i < count; ++i) order_[i] = keys[i].second;
+  } else {
+    std::vector<std::pair<std::string_view, std::uint32_t>> keys(count);
+    for (std::uint32_t id = 0; id < count; ++id) keys[id] = {values_.at(id).bytes, id};
+    if (!std::ranges::is_sorted(keys)) std::ranges::sort(keys);
+    for (std::uint32_t i = 0; i < count; ++i) order_[i] = keys[i].second;
+  }
+  const bool in_order = std::ranges::is_sorted(order_);
+  if (type_.orders() && !(unique_ && in_order)) {
+    const auto fill = [&](auto& ranks) {
+      ranks.assign(row_, static_cast<std::remove_cvref_t<decltype(ranks[0])>>(count));
+      for (std::uint32_t rank = 0; rank < count; ++rank) {
+        for (const std::uint32_t row : rows_of(order_[rank]))
+          ranks[row] = static_cast<std::remove_cvref_t<decltype(ranks[0])>>(rank);
+      }
+    };
+    if (count < 0xff) {
+      fill(row_ranks8_);
+    } else if (count < 0xffff) {
+      fill(row_ranks16_);
+    } else {
+      fill(row_ranks_);
+    }
+  }
+  if (in_order) order_ = {};
+  ids_ = {};
+  owners_ = {};
+}
+
+Postings Index::rows_of(std::uint32_t id) const {
+  if (unique_) return {.rows = nullptr, .count = 1, .single = id};
+  return {.rows = rows_.data() + starts_[id], .count = starts_[id + 1] - starts_[id], .single = 0};
+}
+
+std::uint32_t Index::rank(const Key& key, bool above) const {
+  std::uint32_t first = 0;
+  std::uint32_t count = values_.size();
+  while (count != 0) {
+    const std::uint32_t half = count / 2;
+    const Key middle = values_.at(id_of(first + half));
+    if (above ? !values_.less(key, middle) : values_.less(middle, key)) {
+      first += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return first;
+}
+
+std::uint64_t Index::count(Range range) const {
+  if (unique_) return range.last - range.first;
+  if (order_.empty()) return starts_[range.last] - starts_[range.first];
+  std::uint64_t sum = 0;
+  for (std::uint32_t rank = range.first; rank < range.last; ++rank) sum += rows_of_rank(rank).count;
+  return sum;
+}
+
+std::uint32_t Index::rank_of_row(std::uint32_t row) const {
+  SLUICE_ASSERT(type_.orders());
+  if (!row_ranks8_.empty()) return row_ranks8_[row];
+  if (!row_ranks16_.empty()) return row_ranks16_[row];
+  if (!row_ranks_.empty()) return row_ranks_[row];
+  return row;
+}
+
+std::size_t Index::memory() const {
+  return values_.memory() +
+         (nulls_.capacity() + starts_.capacity() + rows_.capacity() + order_.capacity() + row_ranks_.capacity()) *
+             sizeof(std::uint32_t) +
+         row_ranks16_.capacity() * sizeof(std::uint16_t) + row_ranks8_.capacity();
+}
+
+}  // namespace sluice::api::resident

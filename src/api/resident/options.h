@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/declare.h"
+
+namespace sluice::api::resident {
+
+// [[resident]].refresh
+struct RefreshOptions {
+  Duration every{};  // 0: never
+  Located<std::string> notify;
+  Position position;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("every", &RefreshOptions::every, "How often the query is run again. `0`: only when `notify` says so.",
+            {.min = 10ms, .max = 365 * 24h});
+    v.field("notify", &RefreshOptions::notify,
+            "PostgreSQL: the channel of NOTIFY. A notification lets the query run again.");
+    v.position(&RefreshOptions::position);
+  }
+};
+
+// [[resident]]
+struct ResidentOptions {
+  Located<std::string> name;
+  Located<std::string> database;
+  Located<std::string> query;
+  Located<std::string> key;
+  std::vector<Located<std::string>> index;
+  bool csv = false;
+  std::optional<RefreshOptions> refresh;
+  Located<Duration> stale_after{};
+  Duration timeout = 60s;
+  ByteSize memory = 1_GiB;
+  ByteSize cache = 16_MiB;
+  std::optional<Located<std::string>> cache_control;
+  std::vector<Located<std::string>> use;
+  Position position;
+
+  static std::string check_name(std::string_view text) {
+    if (text.empty()) return "must not be empty";
+    for (const char c : text) {
+      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                            c == '-' || c == '/';
+      if (!is_plain) return "takes letters, digits, '_', '-', and '/' between them";
+    }
+    if (text.front() == '/' || text.back() == '/' || text.contains("//"))
+      return "takes '/' between other characters only";
+    return {};
+  }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("name", &ResidentOptions::name,
+            "It is served at `/NAME`, and each row at `/NAME/KEY`. The path's end chooses the format, as Accept does.",
+            {.required = true, .check = check_name});
+    v.field("database", &ResidentOptions::database,
+            "The name of the database that it is loaded from. Where there is only one, it is the default.");
+    v.field("query", &ResidentOptions::query,
+            "The statement whose rows are kept in memory. They are answered in its order. It has no parameters.",
+            {.required = true});
+    v.field("key", &ResidentOptions::key,
+            "The column that tells one row from all others: not NULL, and different in each. Rows are found by it, at "
+            "`/NAME/KEY` and as by `index`.");
+    v.field("index", &ResidentOptions::index,
+            "The columns that rows are found by (`?roles=admin`, `?popularity=gte.10`) and sorted by "
+            "(`?sort=-popularity`). Of an array, rows are found by each of its elements.");
+    v.field("csv", &ResidentOptions::csv,
+            "Whether it is also answered as CSV, for which rows are kept a second time. JSON, NDJSON and CSJ are there "
+            "anyway.");
+    v.field("refresh", &ResidentOptions::refresh,
+            "When the query is run again, in the background. Without it the rows stay as they are until the program "
+            "starts again.");
+    v.field("stale_after", &ResidentOptions::stale_after,
+            "After so long without a successful refresh it is answered 503. `0`: what there is, however old it is, "
+            "with an Age.",
+            {.max = 365 * 24h});
+    v.field("timeout", &ResidentOptions::timeout, "How long the database may take for the first rows of the query.",
+            {.min = 1ms, .max = 24h});
+    v.field("memory", &ResidentOptions::memory,
+            "The most memory that the rows and indexes of one version may take; while one is loaded there are two. A "
+            "load that takes more fails.",
+            {.min = 64_KiB, .max = 1024_GiB});
+    v.field("cache", &ResidentOptions::cache,
+            "The most memory, of each core, for whole answers to queries that come again. `0`: none.", {.max = 64_GiB});
+    v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field("use", &ResidentOptions::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order.");
+    v.position(&ResidentOptions::position);
+  }
+};
+
+}  // namespace sluice::api::resident

@@ -1,0 +1,242 @@
+#include "api/resident/resident.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "api/version.h"
+#include "base/json.h"
+
+namespace sluice::api::resident {
+namespace {
+
+// Rows that select() may look at on the core itself.
+constexpr std::uint64_t effort_here = 16 * 1024;
+// Answers up to here are made whole; longer ones are written piece by piece, as the client takes them.
+constexpr std::uint64_t whole_rows = 2000;
+constexpr std::size_t piece_bytes = 64 * 1024;
+
+http::Response refuse(const Refused& refused) {
+  Buffer members;
+  members.append(R"("parameter":")");
+  append_json_escaped(members, refused.parameter);
+  members.push_back('"');
+  return http::problem(400, fmt::format("{}: {}", refused.parameter, refused.detail), members.view());
+}
+
+http::Response no_such_row() { return http::problem(404, "There is no row with this key."); }
+
+http::Response without_csv(const Wish& wish) {
+  http::Response refused =
+      http::problem(406, "The resource is there as application/json, application/x-ndjson and application/csj.");
+  if (wish.negotiated) refused.fields.add_trusted("Vary", "Accept");
+  return refused;
+}
+
+}  // namespace
+
+// A long answer. It keeps its version, whatever is published meanwhile.
+class Resident::RowsBody final : public http::BodySource {
+ public:
+  RowsBody(std::shared_ptr<const Version> version, RowWriter::Wanted wanted, Selection selection)
+      : version_(std::move(version)), selection_(std::move(selection)), writer_(*version_->table, std::move(wanted)) {}
+
+  core::Async<Result<Progress>> pull(Buffer& out) override {
+    const std::size_t end = out.size() + piece_bytes;
+    if (next_ == 0) writer_.begin(out);
+    while (next_ < selection_.size() && out.size() < end) {
+      const auto row =
+          selection_.is_range ? selection_.first + static_cast<std::uint32_t>(next_) : selection_.rows[next_];
+      writer_.row(row, out);
+      ++next_;
+    }
+    if (next_ < selection_.size()) return Result<Progress>(Progress::more);
+    writer_.end(out);
+    return Result<Progress>(Progress::done);
+  }
+
+ private:
+  const std::shared_ptr<const Version> version_;
+  const Selection selection_;
+  RowWriter writer_;
+  std::uint64_t next_ = 0;
+};
+
+Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
+                   core::BlockingPool& threads)
+    : plan_(std::move(plan)), reactor_(reactor), mailbox_(mailbox), threads_(threads), cache_(plan_->cache) {
+  publish(edition);
+}
+
+void Resident::publish(const Edition& edition) {
+  checked_ = edition.checked;
+  failing_ = edition.failing;
+  if (version_ && version_->table == edition.table) return;
+  auto version = std::make_shared<Version>();
+  version->table = edition.table;
+  for (const auto format : {sql::Format::json, sql::Format::ndjson, sql::Format::csv, sql::Format::csj}) {
+    for (const auto header : {sql::Header::present, sql::Header::absent}) {
+      version->tags[static_cast<std::size_t>(format) * 2 + static_cast<std::size_t>(header)] =
+          api::tag_of(edition.table->state(), format, header);
+    }
+  }
+  version_ = std::move(version);
+  cache_.clear();
+}
+
+bool Resident::is_stale() const {
+  return plan_->stale_after > Duration{} && reactor_.now() - checked_ > plan_->stale_after;
+}
+
+std::optional<http::Response> Resident::judge(const http::Request& request, const Wish& wish) const {
+  if (is_stale()) [[unlikely]] {
+    http::Response response = http::problem(503, "What is known of the resource is too old.");
+    response.fields.add("Retry-After", "1");
+    return response;
+  }
+  if (wish.format == sql::Format::csv && !version_->table->has_csv()) return without_csv(wish);
+  const Conditions conditions(request);
+  if (conditions.none()) [[likely]]
+    return std::nullopt;
+  const std::string& tag = tag_of(*version_, wish);
+  switch (conditions.judge(version_->table->state(), tag)) {
+    case Conditions::Verdict::proceed:
+      return std::nullopt;
+    case Conditions::Verdict::stale:
+      return refuse_stale();
+    case Conditions::Verdict::known:
+      break;
+  }
+  http::Response response;
+  response.status = 304;
+  const std::string_view known = conditions.known_tag(tag);
+  response.fields.add_owned("ETag", known.empty() ? tag : std::string(known));
+  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
+  response.tag_takes_suffix = true;
+  return response;
+}
+
+// The body keeps the version, whose the tag is.
+void Resident::fill_head(http::Response& response, const Wish& wish, const Version& version) const {
+  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
+  response.fields.add_trusted("ETag", tag_of(version, wish));
+  response.tag_takes_suffix = true;
+  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  if (!plan_->cache_control.empty()) response.fields.add_trusted("Cache-Control", plan_->cache_control);
+  if (failing_) [[unlikely]] {
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(reactor_.now() - checked_).count();
+    response.fields.add_owned("Age", std::to_string(std::max<std::int64_t>(age, 0)));
+  }
+}
+
+core::Async<http::Response> Resident::list(http::Request& request) {
+  const auto wish = wish_of(request);
+  if (!wish) return not_acceptable();
+  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  key_.assign(1, static_cast<char>('0' + static_cast<int>(wish->format) * 2 + static_cast<int>(wish->header)));
+  key_ += request.query;
+  if (const auto* kept = cache_.find(key_)) {
+    core::Async<http::Response> response(200);
+    fill_head(response.get(), *wish, *version_);
+    response.get().fields.add_trusted("X-Total-Count", (*kept)->total);
+    response.get().body.emplace<http::SharedBytes>(*kept, (*kept)->bytes.view());
+    return response;
+  }
+  auto query = parse_query(*version_->table, request.query);
+  if (!query) return refuse(query.error());
+  if (effort_of(*version_->table, *query) > effort_here) return select_elsewhere(*wish, std::move(*query), key_);
+  Selection selection = select(*version_->table, *query);
+  return answer(*wish, std::move(*query), std::move(selection), key_, version_);
+}
+
+core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key) {
+  const std::shared_ptr<const Version> version = version_;
+  // The work may go on when nobody waits for it any more, so it has the table for itself.
+  auto work = [table = version->table, query] { return select(*table, query); };
+  auto selected = co_await threads_.run(mailbox_, std::move(work));
+  if (!selected) {
+    http::Response response = http::problem(503, "The server is busy.");
+    response.fields.add("Retry-After", "1");
+    co_return response;
+  }
+  co_return answer(wish, std::move(query), std::move(*selected), key, version);
+}
+
+http::Response Resident::answer(const Wish& wish, Query query, Selection selection, std::string_view key,
+                                const std::shared_ptr<const Version>& version) {
+  const Table& table = *version->table;
+  http::Response response;
+  fill_head(response, wish, *version);
+  std::string total = std::to_string(selection.total);
+  RowWriter::Wanted wanted{
+      .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
+  if (selection.size() > whole_rows) {
+    response.fields.add_owned("X-Total-Count", std::move(total));
+    response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
+    return response;
+  }
+  Buffer bytes;
+  RowWriter writer(table, std::move(wanted));
+  writer.begin(bytes);
+  if (selection.is_range) {
+    for (std::uint32_t row = selection.first; row < selection.last; ++row) writer.row(row, bytes);
+  } else {
+    for (const std::uint32_t row : selection.rows) writer.row(row, bytes);
+  }
+  writer.end(bytes);
+  auto whole =
+      std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
+  response.fields.add_trusted("X-Total-Count", whole->total);
+  if (version == version_ && cache_.admits(key, whole->bytes.size())) cache_.store(key, whole);
+  const std::string_view view = whole->bytes.view();
+  response.body.emplace<http::SharedBytes>(std::move(whole), view);
+  return response;
+}
+
+core::Async<http::Response> Resident::find(http::Request& request) {
+  const auto wish = wish_of(request);
+  if (!wish) return not_acceptable();
+  const Table& table = *version_->table;
+  std::vector<std::uint32_t> fields;
+  if (!request.query.empty()) {
+    auto query = parse_query(table, request.query);
+    if (query &&
+        (!query->conditions.empty() || !query->order.empty() || query->limit != UINT64_MAX || query->offset != 0)) {
+      query = std::unexpected(Refused{.parameter = "query", .detail = "one row takes \"fields\" alone"});
+    }
+    if (!query) return refuse(query.error());
+    fields = std::move(query->fields);
+  }
+  const Index& index = *table.key();
+  std::string_view text = request.path_values[0];
+  if (index.type().padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
+  Key key;
+  const bool is_key = make_key(index.type().kind, text, key_, key);
+  const std::uint32_t id = is_key ? index.find(key) : Dictionary::none;
+  if (id == Dictionary::none) {
+    if (is_stale()) return std::move(*judge(request, *wish));
+    return no_such_row();
+  }
+  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  const std::uint32_t row = *index.rows_of(id).begin();
+  core::Async<http::Response> answering(200);
+  http::Response& response = answering.get();
+  fill_head(response, *wish, *version_);
+  if (wish->format == sql::Format::json && fields.empty()) {
+    response.body.emplace<http::SharedBytes>(version_, table.object(row));
+    return answering;
+  }
+  auto answer = std::make_shared<Answer>(Answer{.version = version_, .bytes = {}, .total = {}});
+  RowWriter writer(table,
+                   {.format = wish->format, .header = wish->header, .object = true, .fields = std::move(fields)});
+  writer.begin(answer->bytes);
+  writer.row(row, answer->bytes);
+  writer.end(answer->bytes);
+  const std::string_view view = answer->bytes.view();
+  response.body.emplace<http::SharedBytes>(std::move(answer), view);
+  return answering;
+}
+
+}  // namespace sluice::api::resident

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "api/negotiation.h"
+#include "api/resident/answer_cache.h"
+#include "api/resident/options.h"
+#include "api/resident/query.h"
+#include "api/resident/row_writer.h"
+#include "api/resident/table.h"
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "http/message.h"
+#include "http/server.h"
+#include "sql/database.h"
+
+namespace sluice::api::resident {
+
+// A [[resident]] made ready. Immutable, shared by all cores.
+struct Plan {
+  std::string name;
+  TableShape shape;
+  std::string cache_control;
+  Duration stale_after{};  // 0: never
+  std::size_t cache = 0;   // bytes of each core
+  sql::Statement statement;
+  Duration timeout{};
+};
+
+// What is told to each core about a table.
+struct Edition {
+  std::shared_ptr<const Table> table;
+  Instant checked{};     // when the database last said that this is how it is
+  bool failing = false;  // it could not be asked since
+};
+
+// One core's view of a resident table: the version that it answers with, and the answers it keeps. Requests that have
+// begun keep the version that they began with.
+class Resident {
+ public:
+  // All outlive it; `edition` has a table.
+  Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
+           core::BlockingPool& threads);
+
+  void publish(const Edition& edition);
+
+  // `/NAME`
+  [[nodiscard]] core::Async<http::Response> list(http::Request& request);
+  // `/NAME/KEY`
+  [[nodiscard]] core::Async<http::Response> find(http::Request& request);
+
+  [[nodiscard]] const AnswerCache::Counters& counters() const { return cache_.counters(); }
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+
+ private:
+  // The table with what answers say of it. Its count of owners is this core's own: requests of several cores would
+  // fight for one.
+  struct Version {
+    std::shared_ptr<const Table> table;
+    std::array<std::string, 8> tags;  // by format, with a header line or without
+  };
+  class RowsBody;
+
+  [[nodiscard]] bool is_stale() const;
+  [[nodiscard]] static const std::string& tag_of(const Version& version, const Wish& wish) {
+    return version.tags[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
+  }
+  // What the request's conditions ask for; nothing: the answer.
+  [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
+  void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
+  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key);
+  [[nodiscard]] http::Response answer(const Wish& wish, Query query, Selection selection, std::string_view key,
+                                      const std::shared_ptr<const Version>& version);
+
+  const std::shared_ptr<const Plan> plan_;
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  core::BlockingPool& threads_;
+  std::shared_ptr<const Version> version_;
+  Instant checked_{};
+  bool failing_ = false;
+  AnswerCache cache_;
+  std::string key_;  // of the cache, while one is looked for
+};
+
+// The handlers of the two routes.
+class ListHandler final : public http::Handler {
+ public:
+  explicit ListHandler(Resident& resident) : resident_(resident) {}
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return resident_.list(request); }
+
+ private:
+  Resident& resident_;
+};
+class FindHandler final : public http::Handler {
+ public:
+  explicit FindHandler(Resident& resident) : resident_(resident) {}
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return resident_.find(request); }
+
+ private:
+  Resident& resident_;
+};
+
+}  // namespace sluice::api::resident

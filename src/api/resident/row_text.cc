@@ -1,0 +1,137 @@
+#include "api/resident/row_text.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/buffer.h"
+#include "base/json.h"
+
+namespace sluice::api::resident {
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// Behind the closing quote of a string that begins here.
+std::size_t string_size(std::string_view text) {
+  for (std::size_t at = 1; at < text.size();) {
+    const char* const quote = static_cast<const char*>(std::memchr(text.data() + at, '"', text.size() - at));
+    if (quote == nullptr) break;
+    at = static_cast<std::size_t>(quote - text.data());
+    std::size_t slashes = 0;
+    while (text[at - 1 - slashes] == '\\') ++slashes;
+    ++at;
+    if (slashes % 2 == 0) return at;
+  }
+  return text.size();
+}
+
+unsigned hexadecimal(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10); }
+
+void append_utf8(unsigned code, std::string& out) {
+  const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xc0 | code >> 6);
+    put(0x80 | (code & 0x3f));
+  } else if (code < 0x10000) {
+    put(0xe0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3f));
+    put(0x80 | (code & 0x3f));
+  } else {
+    put(0xf0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3f));
+    put(0x80 | (code >> 6 & 0x3f));
+    put(0x80 | (code & 0x3f));
+  }
+}
+
+}  // namespace
+
+RowText::RowText(std::span<const sql::Column> columns) {
+  for (const sql::Column& column : columns) {
+    Buffer name;
+    name.push_back('"');
+    append_json_escaped(name, column.name);
+    name.append("\":");
+    names_.emplace_back(name.view());
+  }
+}
+
+void RowText::cut(std::string_view row, std::span<std::string_view> values) const {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    at = std::min(row.size(), at + 1 + names_[i].size());  // `{` or `,`
+    const std::size_t size = value_size(row.substr(at));
+    values[i] = row.substr(at, size);
+    at += size;
+  }
+}
+
+std::size_t value_size(std::string_view text) {
+  std::size_t at = 0;
+  for (std::size_t depth = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"') {
+      at += string_size(text.substr(at));
+      continue;
+    }
+    if (depth == 0 && (c == ',' || c == '}' || c == ']')) break;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    ++at;
+  }
+  return at;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+void append_unescaped(std::string_view inside, std::string& out) {
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i] != '\\' || i + 1 == inside.size()) {
+      out.push_back(inside[i]);
+      continue;
+    }
+    switch (inside[++i]) {
+      case 'b':
+        out.push_back('\b');
+        break;
+      case 'f':
+        out.push_back('\f');
+        break;
+      case 'n':
+        out.push_back('\n');
+        break;
+      case 'r':
+        out.push_back('\r');
+        break;
+      case 't':
+        out.push_back('\t');
+        break;
+      case 'u': {
+        if (inside.size() - i < 5) return;
+        const auto unit = [&](std::size_t at) {
+          return hexadecimal(inside[at]) << 12 | hexadecimal(inside[at + 1]) << 8 | hexadecimal(inside[at + 2]) << 4 |
+                 hexadecimal(inside[at + 3]);
+        };
+        unsigned code = unit(i + 1);
+        i += 4;
+        if (code >= 0xd800 && code < 0xdc00 && inside.size() - i > 6 && inside[i + 1] == '\\' && inside[i + 2] == 'u') {
+          code = 0x10000 + ((code - 0xd800) << 10) + (unit(i + 3) - 0xdc00);
+          i += 6;
+        }
+        append_utf8(code, out);
+        break;
+      }
+      default:
+        out.push_back(inside[i]);
+        break;
+    }
+  }
+}
+
+}  // namespace sluice::api::resident

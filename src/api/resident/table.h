@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/resident/index.h"
+#include "api/resident/row_store.h"
+#include "api/resident/row_text.h"
+#include "base/buffer.h"
+#include "sql/encode/encoder.h"
+#include "sql/rows.h"
+
+namespace sluice::api::resident {
+
+// What a table is made as.
+struct TableShape {
+  std::string key;                 // a column; empty: none
+  std::vector<std::string> index;  // columns
+  bool csv = false;                // rows are kept as CSV too
+  std::uint64_t memory_limit = 0;  // bytes of one version, as memory() counts them
+};
+
+// Parameters that a column may not be called by.
+inline constexpr std::string_view reserved_parameters[] = {"sort", "limit", "offset", "fields"};
+
+// What is wrong with the shape, for these columns: in the words of an error of the configuration. Empty: nothing.
+[[nodiscard]] std::string check_shape(const TableShape& shape, std::span<const sql::Column> columns);
+
+// One version of a resident table: rows encoded once, and what finds them. Immutable, shared by all cores.
+//
+// A row is kept as `,{"id":1,"name":"a"}\n`: neighbours are one view of a JSON array's inside, and each by itself,
+// without its comma, a line of NDJSON.
+class Table {
+ public:
+  [[nodiscard]] std::uint32_t size() const { return json_.size(); }
+  [[nodiscard]] const std::vector<sql::Column>& columns() const { return columns_; }
+  [[nodiscard]] std::optional<std::size_t> find_column(std::string_view name) const;
+  // Null: it has none.
+  [[nodiscard]] const Index* index_of(std::size_t column) const { return indexes_[column].get(); }
+  // Null: there is no key.
+  [[nodiscard]] const Index* key() const { return key_ ? indexes_[*key_].get() : nullptr; }
+
+  // The object and its line end.
+  [[nodiscard]] std::string_view object(std::uint32_t row) const { return json_.row(row).substr(1); }
+  // Objects, with commas between them.
+  [[nodiscard]] std::string_view objects(std::uint32_t first, std::uint32_t last) const {
+    return first == last ? std::string_view{} : json_.rows(first, last).substr(1);
+  }
+  // Where `csv` was asked for: the row's line.
+  [[nodiscard]] bool has_csv() const { return has_csv_; }
+  [[nodiscard]] std::string_view csv(std::uint32_t first, std::uint32_t last) const { return csv_.rows(first, last); }
+  // Cuts a row into the JSON of its values.
+  void cut(std::uint32_t row, std::span<std::string_view> values) const { text_.cut(object(row), values); }
+  [[nodiscard]] const RowText& text() const { return text_; }
+
+  // The same for the same rows, whoever has loaded them: 32 hexadecimal digits.
+  [[nodiscard]] const std::string& state() const { return state_; }
+  [[nodiscard]] std::uint64_t json_bytes() const { return json_.text().size(); }
+  [[nodiscard]] std::uint64_t memory() const;
+
+ private:
+  friend class TableBuilder;
+  explicit Table(std::vector<sql::Column> columns) : columns_(std::move(columns)), text_(columns_) {}
+
+  std::vector<sql::Column> columns_;
+  RowText text_;
+  RowStore json_;
+  RowStore csv_;
+  bool has_csv_ = false;
+  std::vector<std::unique_ptr<Index>> indexes_;  // by column
+  std::optional<std::size_t> key_;
+  std::string state_;
+};
+
+// Makes a version from the blocks of one answer. Errors are sentences for the log.
+class TableBuilder {
+ public:
+  // Precondition: check_shape() has nothing to say.
+  TableBuilder(const TableShape& shape, std::span<const sql::Column> columns);
+
+  [[nodiscard]] std::expected<void, std::string> add(const sql::Block& block);
+  // Sorts, hashes, and gives back what was room to grow: takes its time, on any thread. Once.
+  [[nodiscard]] std::expected<std::shared_ptr<const Table>, std::string> finish();
+
+ private:
+  [[nodiscard]] std::expected<void, std::string> index_row(std::span<const sql::Field> fields);
+  [[nodiscard]] bool index_value(Index& index, const sql::Field& field);
+
+  TableShape shape_;
+  std::shared_ptr<Table> table_;
+  sql::Encoder json_;
+  std::optional<sql::Encoder> csv_;
+  Buffer row_;
+  std::string scratch_;
+  std::string element_;
+};
+
+}  // namespace sluice::api::resident

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sql/rows.h"
+
+// How the values of a column compare: by their type, never by how they happen to be spelled. A value becomes a Key, and
+// two of one kind compare as their keys do.
+namespace sluice::api::resident {
+
+enum class Kind : std::uint8_t {
+  integer,       // 64 bits
+  number,        // any decimal: 1.5 and 1.50 are one; NaN is the greatest, as PostgreSQL has it
+  boolean,       // false < true
+  date,          //
+  timestamp,     // in microseconds
+  timestamp_tz,  // likewise, in UTC
+  text,          // by its bytes
+  dynamic,       // SQLite: numbers before texts before blobs
+};
+
+// What a column's values are, and how they are taken apart.
+struct ValueType {
+  enum class Shape : std::uint8_t {
+    scalar,
+    array,  // PostgreSQL's text form: {a,b}
+    json,   // elements of a JSON array, or one scalar: compared as texts. A SQLite column may be either in each row
+  };
+  Kind kind = Kind::text;
+  Shape shape = Shape::scalar;
+  char delimiter = ',';
+  bool padded = false;   // char(n): blanks at the end count for nothing
+  bool numeric = false;  // `dynamic`, and declared as numbers: nobody asks for anything else
+
+  // Nothing: values of this column cannot be compared (composites, bytes).
+  [[nodiscard]] static std::optional<ValueType> of(const sql::Column& column);
+  // Whether rows can be put in order by it.
+  [[nodiscard]] bool orders() const { return shape == Shape::scalar; }
+};
+
+// For the user: "an integer", "a date (2026-11-22)".
+[[nodiscard]] std::string_view describe(Kind kind);
+
+// Whether the keys of a kind are numbers; else they are bytes, which compare as memcmp has it.
+[[nodiscard]] constexpr bool is_fixed(Kind kind) {
+  return kind == Kind::integer || kind == Kind::boolean || kind == Kind::date || kind == Kind::timestamp ||
+         kind == Kind::timestamp_tz;
+}
+
+struct Key {
+  std::uint64_t number = 0;  // where is_fixed()
+  std::string_view bytes;    // otherwise: a view of the text, or of the scratch it was made in
+};
+
+// The key of a value's text, as databases write it and as clients may: ISO 8601 with `T` or a blank. False: it is no
+// such value. `dynamic` takes what looks like a number for one.
+[[nodiscard]] bool make_key(Kind kind, std::string_view text, std::string& scratch, Key& key);
+// Of a field of a block; `type` is its column's, and a scalar. For `dynamic` the field's own form decides.
+[[nodiscard]] bool make_key(const ValueType& type, const sql::Field& field, std::string& scratch, Key& key);
+
+// Order-preserving bytes of a decimal as PostgreSQL, SQLite and JSON spell it: `-1.50e3`, NaN, Infinity. False: it is
+// none, or its exponent is beyond 16 bits.
+[[nodiscard]] bool append_decimal_key(std::string_view text, std::string& out);
+
+}  // namespace sluice::api::resident

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <coroutine>
+#include <utility>
+
+#include "base/assert.h"
+#include "core/reactor.h"
+
+namespace sluice::core {
+
+// Wakes one coroutine, at an instant or before it. A ring that nobody waits for is remembered, once.
+//
+//   const bool rung = co_await alarm.wait(until);
+class Alarm : Timer {
+ public:
+  explicit Alarm(Reactor& reactor) : Timer(&Alarm::expired), reactor_(reactor) {}
+
+  class [[nodiscard]] Wait {
+   public:
+    Wait(Alarm& alarm, Instant until) : alarm_(alarm), until_(until) {}
+    Wait(const Wait&) = delete;
+    ~Wait() { alarm_.forget(); }
+
+    bool await_ready() const noexcept { return alarm_.rung_; }
+    void await_suspend(std::coroutine_handle<> caller) noexcept {
+      SLUICE_ASSERT(!alarm_.caller_);
+      alarm_.caller_ = caller;
+      alarm_.reactor_.timers().schedule(alarm_, until_);
+    }
+    // Whether it was rung, and not only time.
+    bool await_resume() noexcept { return std::exchange(alarm_.rung_, false); }
+
+   private:
+    Alarm& alarm_;
+    Instant until_;
+  };
+  [[nodiscard]] Wait wait(Instant until) { return {*this, until}; }
+
+  // Resumes who waits at the loop's next turn, and not from within.
+  void ring() {
+    rung_ = true;
+    if (caller_) reactor_.timers().schedule(*this, reactor_.now());
+  }
+
+ private:
+  static void expired(Timer& timer) noexcept {
+    if (const auto caller = std::exchange(static_cast<Alarm&>(timer).caller_, {})) caller.resume();
+  }
+  void forget() noexcept {
+    caller_ = {};
+    reactor_.timers().cancel(*this);
+  }
+
+  Reactor& reactor_;
+  std::coroutine_handle<> caller_;
+  bool rung_ = false;
+};
+
+}  // namespace sluice::core

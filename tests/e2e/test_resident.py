@@ -1,0 +1,319 @@
+"""[[resident]]: tables kept in memory, on both databases."""
+import csv
+import io
+import json
+import re
+import sqlite3
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import SLUICE
+from tokens import Secret
+
+PEOPLE = [
+    # id, name, email, roles, score, born
+    (1, 'Ada "the" Lovelace', "ada@example.org", ["admin", "user"], "1.50", "1815-12-10"),
+    (2, "Grace Hopper", None, ["user"], "10", "1906-12-09"),
+    (3, "Ken, Thompson", "ken@example.org", [], "-2.25", "1943-02-04"),
+    (4, "Ünïcode ☃", "four@example.org", ["user", "editor"], None, "1970-01-01"),
+    (5, "Anna", "anna@example.org", ["admin"], "1.5", "1990-07-31"),
+]
+CONFIG = '''
+[database.main]
+url = "{url}"
+[[resident]]
+name = "people"
+query = "SELECT id, name, email, roles, score, born FROM people ORDER BY id"
+key = "id"
+index = ["roles", "score", "born", "name", "email"]
+csv = true
+{more}
+'''
+
+
+class Data:
+    """The same people in either database."""
+
+    def __init__(self, url, config, execute):
+        self.url, self.config, self.execute = url, config, execute
+
+
+def fill_sqlite(path):
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, email TEXT, roles JSON, score NUMERIC, "
+                         "born TEXT)")
+        database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)",
+                             [(*row[:3], json.dumps(row[3]), *row[4:]) for row in PEOPLE])
+    database.close()
+
+
+def fill_postgres(postgres, name):
+    postgres.psql(f"CREATE DATABASE {name}")
+
+    def literal(value):
+        if value is None:
+            return "NULL"
+        if isinstance(value, list):
+            return "ARRAY[" + ", ".join(map(literal, value)) + "]::text[]"
+        return "'" + str(value).replace("'", "''") + "'"
+
+    rows = ", ".join("(" + ", ".join(map(literal, row)) + ")" for row in PEOPLE)
+    postgres.psql("CREATE TABLE people (id int PRIMARY KEY, name text, email text, roles text[], score numeric, born date);"
+                  f"INSERT INTO people VALUES {rows}", name)
+    return postgres.url(name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def people(request, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "people.db"
+        fill_sqlite(path)
+
+        def execute(statement):
+            with sqlite3.connect(path, timeout=10) as database:
+                database.execute(statement)
+            database.close()
+        return Data(f"sqlite:{path}", CONFIG, execute)
+    postgres = request.getfixturevalue("postgres")
+    name = f"people_{time.monotonic_ns()}"
+    return Data(fill_postgres(postgres, name), CONFIG, lambda statement: postgres.psql(statement, name))
+
+
+def ids(server, target, total=None):
+    answer = server.get(target)
+    assert answer.status == 200, (target, answer.body)
+    found = [row["id"] for row in json.loads(answer.body)]
+    assert answer.get("x-total-count") == str(len(found) if total is None else total), target
+    return found
+
+
+def test_rows_are_found(people, sluice):
+    server = sluice(people.config.format(url=people.url, more=""))
+    assert ids(server, "/people") == [1, 2, 3, 4, 5]
+    for query, wanted in {
+        "roles=admin": [1, 5], "roles=user&roles=editor": [4], "roles=in.(editor,admin)": [1, 4, 5], "roles=nobody": [],
+        "id=3": [3], "id=eq.3": [3], "id=in.(5,1,77)": [1, 5], "id=in.()": [],
+        "score=1.5": [1, 5], "score=gte.1.50": [1, 2, 5], "score=lt.1.5": [3], "score=gt.-3&score=lte.1.5": [1, 3, 5],
+        "score=is.null": [4], "score=is.not_null": [1, 2, 3, 5], "email=is.null": [2],
+        "born=gte.1943-02-04": [3, 4, 5], "born=lt.1900-01-01": [1],
+        "name=Ken%2C+Thompson": [3], "name=in.(%22Ken%2C+Thompson%22,Anna)": [3, 5], "name=eq.Anna": [5],
+        "name=%C3%9Cn%C3%AFcode%20%E2%98%83": [4], "roles=user&score=gte.2": [2],
+        "sort=-score": [4, 2, 1, 5, 3], "sort=score": [3, 1, 5, 2, 4], "sort=score,-id": [3, 5, 1, 2, 4],
+        "sort=name": [1, 5, 2, 3, 4], "roles=user&sort=-born": [4, 2, 1],
+    }.items():
+        assert ids(server, f"/people?{query}") == wanted, query
+    assert ids(server, "/people?limit=2", total=5) == [1, 2]
+    assert ids(server, "/people?limit=2&offset=4", total=5) == [5]
+    assert ids(server, "/people?offset=9&sort=-id", total=5) == []
+    assert ids(server, "/people?sort=-id&limit=2&roles=user", total=3) == [4, 2]
+
+
+def test_an_answer_is_what_an_endpoint_answers(people, sluice):
+    server = sluice(people.config.format(url=people.url, more='''
+[[endpoint]]
+path = "/table"
+get = "SELECT id, name, email, roles, score, born FROM people ORDER BY id"
+[[endpoint]]
+path = "/table/{id:int}"
+returns = "object"
+get = "SELECT id, name, email, roles, score, born FROM people WHERE id = :id"
+'''))
+    for end in ("ndjson", "csj", "csv"):
+        mine, other = server.get(f"/people.{end}"), server.get(f"/table.{end}")
+        assert (mine.status, mine.body, mine.get("content-type")) == (200, other.body, other.get("content-type")), end
+        mine, other = server.get(f"/people/1.{end}"), server.get(f"/table/1.{end}")
+        assert (mine.status, mine.body) == (200, other.body), end
+    assert json.loads(server.get("/people").body) == json.loads(server.get("/table").body)
+    assert server.get("/people/4").body == server.get("/table/4").body
+    assert server.get("/people", "Accept: text/csv;header=absent").body == \
+        server.get("/table", "Accept: text/csv;header=absent").body
+    assert server.get("/people", "Accept: image/png").status == 406
+    assert [server.get(target).status for target in ("/people/77", "/people/x", "/people/1/2")] == [404, 404, 404]
+    head = server.get("/people/1", method="HEAD")
+    assert (head.status, head.body, head.get("content-length")) == (200, b"", str(len(server.get("/people/1").body)))
+    refused = server.get("/people", method="DELETE")
+    assert (refused.status, refused.get("allow")) == (405, "GET, HEAD, OPTIONS")
+
+
+def test_fields(people, sluice):
+    server = sluice(people.config.format(url=people.url, more=""))
+    assert json.loads(server.get("/people?fields=name,id&id=3").body) == [{"name": "Ken, Thompson", "id": 3}]
+    assert server.get("/people/1?fields=name").body == b'{"name":"Ada \\"the\\" Lovelace"}\n'
+    assert server.get("/people.csj?fields=name,id&limit=1").body == b'"name","id"\n"Ada \\"the\\" Lovelace",1\n'
+    rows = list(csv.reader(io.StringIO(server.get("/people.csv?fields=name,id").body.decode())))
+    assert rows == [["name", "id"], *[[row[1], str(row[0])] for row in PEOPLE]]
+
+
+def test_what_cannot_be_asked_is_refused(people, sluice):
+    server = sluice(people.config.format(url=people.url, more=""))
+    for query, parameter, possible in [
+        ("rolls=admin", "rolls", "roles"), ("sort=roles", "sort", "born"), ("sort=nothing", "sort", "score"),
+        ("sort=", "sort", "score"), ("limit=-1", "limit", "from 0"), ("limit=x", "limit", "whole number"),
+        ("offset=1.5", "offset", "whole number"), ("fields=id,nothing", "fields", "email"), ("fields=id,id", "fields", "twice"),
+        ("roles=gt.a", "roles", "eq, in, is"), ("id=abc", "id", "gte."), ("score=gte.much", "score", "a number"),
+        ("id=in.(1,2", "id", "in.(1,2,3)"), ("id=is.nothing", "id", "is.null"), ("limit", "limit", "no value"),
+        ("name=%zz", "name", "escape"),
+    ]:
+        if query == "id=abc" and people.url.startswith("sqlite"):
+            possible = "a number"
+        for target in (f"/people?{query}",):
+            answer = server.get(target)
+            assert (answer.status, answer.media_type) == (400, "application/problem+json"), (target, answer.body)
+            problem = json.loads(answer.body)
+            assert problem["parameter"] == parameter and possible in problem["detail"], (target, problem)
+    assert server.get("/people/1?limit=1").status == 400
+
+
+def test_conditions_and_compression(people, sluice):
+    server = sluice('[compression]\ncodings = ["gzip"]\nminimum = "16B"\n' + people.config.format(url=people.url, more=""))
+    with server.connect() as connection:
+        first = connection.get("/people")
+        tag = first.get("etag")
+        assert re.fullmatch(r'"[0-9a-f]{32}"', tag)
+        known = connection.get("/people", f"If-None-Match: {tag}")
+        assert (known.status, known.body, known.get("etag")) == (304, b"", tag)
+        assert connection.get("/people", 'If-Match: "other"').status == 412
+        assert connection.get("/people.csv").get("etag") != tag
+        for _ in range(4):  # made, kept, and from what is kept
+            coded = connection.get("/people?roles=user", "Accept-Encoding: gzip")
+            assert (coded.status, coded.get("content-encoding")) == (200, "gzip")
+            assert coded.get("etag") == tag[:-1] + ';gzip"'
+        assert connection.get("/people?roles=user", "Accept-Encoding: gzip", f"If-None-Match: {coded.get('etag')}").status == 304
+    # The same rows have the same tag, whoever has loaded them.
+    again = sluice('[compression]\ncodings = ["gzip"]\nminimum = "16B"\n' + people.config.format(url=people.url, more=""))
+    assert again.get("/people").get("etag") == tag
+
+
+def wait_for(check, seconds=10):
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def metric(server, name):
+    text = server.admin("/metrics")[1]
+    return float(re.search(rf'^sluice_resident_{name}{{resident="people"}} (\S+)$', text, re.M).group(1))
+
+
+def test_it_is_loaded_again(people, sluice):
+    server = sluice(people.config.format(url=people.url, more='refresh = { every = "50ms" }'))
+    tag = server.get("/people").get("etag")
+    people.execute("DELETE FROM people WHERE id = 1")
+    wait_for(lambda: ids(server, "/people") == [2, 3, 4, 5])
+    assert server.get("/people").get("etag") != tag and server.get("/people/1").status == 404
+    wait_for(lambda: metric(server, "unchanged_total") >= 1)
+    assert metric(server, "rows") == 4 and metric(server, "failures_total") == 0
+
+    # What cannot be loaded stays as it was, and says how old it is.
+    people.execute("ALTER TABLE people RENAME TO others")
+    wait_for(lambda: metric(server, "failures_total") >= 1)
+    wait_for(lambda: server.get("/people").get("age") is not None)
+    assert ids(server, "/people") == [2, 3, 4, 5]
+    assert "resident people: " in server.log
+    people.execute("ALTER TABLE others RENAME TO people")
+    wait_for(lambda: server.get("/people").get("age") is None)
+
+
+def test_what_is_too_old_is_not_answered(people, sluice):
+    server = sluice(people.config.format(url=people.url, more='refresh = { every = "50ms" }\nstale_after = "1s"'))
+    people.execute("ALTER TABLE people RENAME TO others")
+    wait_for(lambda: server.get("/people").status == 503)
+    assert server.get("/people/1").status == 503 and server.get("/people").get("retry-after")
+    people.execute("ALTER TABLE others RENAME TO people")
+    wait_for(lambda: server.get("/people").status == 200)
+
+
+def test_two_rows_of_one_key_are_not_loaded(people, sluice):
+    config = people.config.format(url=people.url, more='refresh = { every = "50ms" }').replace('key = "id"', 'key = "email"')
+    config = config.replace("FROM people", "FROM people WHERE email IS NOT NULL")
+    server = sluice(config)
+    assert server.get("/people/ken@example.org").status == 200
+    people.execute("UPDATE people SET email = 'ken@example.org' WHERE id = 1")
+    wait_for(lambda: 'several rows have the key "ken@example.org"' in server.log)
+    assert len(ids(server, "/people")) == 4 and server.get("/people/ada@example.org").status == 200
+
+
+def test_notify(postgres, sluice):
+    name = f"people_{time.monotonic_ns()}"
+    server = sluice(CONFIG.format(url=fill_postgres(postgres, name), more='refresh = { notify = "people_changed" }'))
+    loads = metric(server, "loads_total")
+    wait_for(lambda: metric(server, "loads_total") > loads or metric(server, "loads_total") == 2)  # listening has begun
+    postgres.psql("DELETE FROM people WHERE id = 2; NOTIFY people_changed", name)
+    wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
+
+
+def test_no_answer_is_of_two_versions(postgres, sluice):
+    """Versions follow each other every 20 ms; an answer in which two meet would show."""
+    name = f"versions_{time.monotonic_ns()}"
+    postgres.psql(f"CREATE DATABASE {name}")
+    server = sluice(f'''
+[database.main]
+url = "{postgres.url(name)}"
+[[resident]]
+name = "people"
+query = """
+SELECT id, (extract(epoch FROM now()) * 1000000)::bigint AS v, id % 2 AS half FROM generate_series(1, 5000) AS id"""
+key = "id"
+index = ["half", "v"]
+refresh = {{ every = "20ms" }}
+''')
+    end = time.monotonic() + 2
+    seen, wrong = set(), []
+
+    def ask(target, count):
+        with server.connect() as connection:
+            while time.monotonic() < end and not wrong:
+                answer = connection.get(target)
+                versions = set(re.findall(rb'"v":(\d+)', answer.body))
+                rows = answer.body.count(b'"id"')
+                if answer.status != 200 or len(versions) != 1 or rows != count:
+                    wrong.append((target, answer.status, versions, rows))
+                seen.update(versions)
+
+    askers = [threading.Thread(target=ask, args=arguments) for arguments in
+              [("/people", 5000), ("/people?half=1", 2500), ("/people?half=0&limit=100&sort=-id", 100), ("/people?limit=50", 50)]]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert not wrong and len(seen) > 10, (wrong, len(seen))
+
+
+def test_policies_stand_in_front(people, sluice):
+    secret = Secret()
+    server = sluice(people.config.format(url=people.url, more=f'use = ["token"]\n[policy.token]\ntype = "jwt"\nsecret = "{secret.secret}"'))
+    assert (server.get("/people").status, server.get("/people/1").status) == (401, 401)
+    assert server.get("/people/1", f"Authorization: Bearer {secret.token()}").status == 200
+
+
+def test_check_finds_what_is_wrong(people, tmp_path):
+    def complaint(old, new):
+        config = people.config.format(url=people.url, more='refresh = { every = "1s" }')
+        assert old in config
+        file = tmp_path / "wrong.toml"
+        file.write_text(config.replace(old, new))
+        run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True)
+        assert run.returncode == 3, run.stderr
+        return run.stderr
+
+    assert 'key "nothing" is no column of the query' in complaint('key = "id"', 'key = "nothing"')
+    assert 'index "rolls" is no column' in complaint('index = ["roles"', 'index = ["rolls"')
+    assert "has a parameter, :id" in complaint("ORDER BY id", "WHERE id = :id")
+    assert "people" in complaint("SELECT id, name", "DELETE FROM people WHERE name")
+    assert "says neither" in complaint('refresh = { every = "1s" }', "refresh = {}")
+    assert "too old for ever" in complaint('refresh = { every = "1s" }', 'stale_after = "1s"')
+    assert "something else has the path /people" in \
+        complaint("[[resident]]", '[[endpoint]]\npath = "/people"\nget = "SELECT 1"\n[[resident]]')
+
+
+def test_it_does_not_start_without_its_rows(people, tmp_path):
+    file = tmp_path / "wrong.toml"
+    file.write_text(people.config.format(url=people.url, more="").replace('key = "id"', 'key = "score"').replace(
+        "[database.main]", '[admin]\nlisten = ""\n[database.main]'))
+    run = subprocess.run([SLUICE, "serve", str(file)], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 1 and 'resident "people": the key "score" of row 4 is NULL' in run.stderr, run.stderr
