@@ -227,7 +227,7 @@ std::optional<std::uint64_t> size_of(const Body& body) {
         using Part = std::remove_cvref_t<decltype(part)>;
         if constexpr (std::is_same_v<Part, std::monostate>) {
           return 0;
-        } else if constexpr (std::is_same_v<Part, Buffer>) {
+        } else if constexpr (std::is_same_v<Part, Buffer> || std::is_same_v<Part, SharedSpans>) {
           return part.size();
         } else if constexpr (std::is_same_v<Part, SharedBytes>) {
           return part.bytes.size();

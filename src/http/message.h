@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "core/task.h"
 #include "http/claims.h"
+#include "http/shared_spans.h"
 
 namespace sluice::core {
 class Reactor;
@@ -141,8 +142,8 @@ class Upgrade : public core::SlabAllocated {
   virtual void drain() = 0;
 };
 
-// Nothing, bytes of its own, bytes of others, a file, or a stream.
-using Body = std::variant<std::monostate, Buffer, SharedBytes, FileRange, std::unique_ptr<BodySource>>;
+// Nothing, bytes of its own, bytes of others in one piece or in many, a file, or a stream.
+using Body = std::variant<std::monostate, Buffer, SharedBytes, SharedSpans, FileRange, std::unique_ptr<BodySource>>;
 
 // The body's length, where it is known before it is sent.
 [[nodiscard]] std::optional<std::uint64_t> size_of(const Body& body);

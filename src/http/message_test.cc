@@ -65,6 +65,10 @@ TEST(Body, SizeWhereItIsKnown) {
   EXPECT_EQ(size_of(Body{}), 0u);
   EXPECT_EQ(size_of(Body{std::move(bytes)}), 5u);
   EXPECT_EQ(size_of(Body{SharedBytes{nullptr, "123"}}), 3u);
+  SharedSpans spans(nullptr);
+  spans.add("12");
+  spans.add("345");
+  EXPECT_EQ(size_of(Body{std::move(spans)}), 5u);
   EXPECT_EQ(size_of(Body{FileRange{nullptr, -1, 100, 7'000'000'000}}), 7'000'000'000u);
   EXPECT_EQ(size_of(Body{std::unique_ptr<BodySource>(new Nothing)}), std::nullopt);
 }

@@ -79,7 +79,7 @@ bool Stream::Read::attempt_tls(tls::Session& session) noexcept {
 }
 
 bool Stream::Write::attempt() noexcept {
-  constexpr std::size_t most_parts = 64;
+  constexpr std::size_t most_parts = 256;
   if (stream_.tls_) [[unlikely]] {
     const core::Io io = stream_.tls_->write(parts_);
     if (io.would_block()) return false;

@@ -13,6 +13,7 @@
 
 #include "core/simulated_reactor.h"
 #include "http/server.h"
+#include "http/spans_for_tests.h"
 #include "net/stream.h"
 #include "net/tls/test_certificates.h"
 #include "simulation.h"
@@ -187,6 +188,8 @@ class PatternHandler final : public http::Handler {
       auto bytes = std::make_shared<Shared>(lent_, pattern(target.id, target.size));
       const std::string_view view = bytes->bytes;
       response.body = http::SharedBytes{std::move(bytes), view};
+    } else if (target.kind == "spans") {
+      response.body = http::in_pieces(pattern(target.id, target.size), 1 + target.id % 3000, lent_);
     } else if (target.kind == "file") {
       response.body = http::FileRange{file_, ::fileno(file_.get()), target.number, target.size};
     } else if (target.kind == "stream" || target.kind == "delayed" || target.kind == "break") {
@@ -493,7 +496,7 @@ class World {
     return random.below(250'000);
   }
   Exchange some_exchange(Random& random, bool last, bool impatient) {
-    static constexpr const char* kinds[] = {"empty", "bytes", "shared", "file", "stream", "delayed", "late"};
+    static constexpr const char* kinds[] = {"empty", "bytes", "shared", "spans", "file", "stream", "delayed", "late"};
     static constexpr const char* with_body[] = {"echo", "slow-echo", "ignore"};
     Exchange exchange;
     exchange.id = ++last_id_;

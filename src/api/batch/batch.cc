@@ -191,6 +191,9 @@ core::Task<std::optional<std::string>> read_body(http::Response& response, std::
     bytes = buffer->view();
   } else if (const auto* shared = std::get_if<http::SharedBytes>(&response.body)) {
     bytes = shared->bytes;
+  } else if (const auto* spans = std::get_if<http::SharedSpans>(&response.body)) {
+    if (spans->size() > most) co_return std::nullopt;
+    for (const std::string_view piece : spans->pieces()) bytes += piece;
   } else if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
     Buffer out;
     for (;;) {

@@ -58,6 +58,7 @@ CompressedBody::CompressedBody(Body inner, EncoderPool::Lease encoder, const Sur
     : inner_(std::move(inner)), encoder_(std::move(encoder)), around_(surroundings), coding_(encoder_->coding()) {
   if (const auto* own = std::get_if<Buffer>(&inner_)) rest_ = own->view();
   if (const auto* shared = std::get_if<SharedBytes>(&inner_)) rest_ = shared->bytes;
+  if (const auto* spans = std::get_if<SharedSpans>(&inner_)) spans_ = SpanReader(spans->pieces());
   if (source && around_.cache.reserve(*source, coding_)) source_ = source;
 }
 
@@ -127,7 +128,14 @@ Result<CompressedBody::Input> CompressedBody::fetch() {
 core::Async<Result<BodySource::Progress>> CompressedBody::fetch_piece() {
   if (auto* stream = std::get_if<std::unique_ptr<BodySource>>(&inner_)) return (*stream)->pull(input_);
   if (auto* file = std::get_if<FileRange>(&inner_); file != nullptr && file->size != 0) return read(*file);
-  return Result<Progress>(Progress::done);
+  return copy_spans();
+}
+
+Result<BodySource::Progress> CompressedBody::copy_spans() {
+  if (spans_.at_end()) return Progress::done;
+  char* const room = input_.reserve(copied_spans);
+  input_.commit(spans_.copy(room, copied_spans));
+  return Progress::more;
 }
 
 // What is in the page cache is read here; the rest by a thread, for a disk may take its time.

@@ -53,12 +53,14 @@ class CompressedBody final : public BodySource {
   class Pending;
   enum class Input : std::uint8_t { some, end, wait };
   static constexpr std::size_t file_piece = 64 * 1024;
+  static constexpr std::size_t copied_spans = 16 * 1024;  // an encoder takes one long piece better than many short ones
 
   core::Task<Result<Progress>> wait(Buffer& out);
   // Nothing: there is nothing to send before the inner body has been waited for, or before the next turn.
   std::optional<Result<Progress>> run(Buffer& out);
   Result<Input> fetch();
   core::Async<Result<Progress>> fetch_piece();
+  Result<Progress> copy_spans();
   core::Async<Result<Progress>> read(FileRange& file);
   core::Task<Result<Progress>> read_slowly(FileRange& file);
   Result<Progress> write(Encoder::Step step, std::string_view bytes, Buffer& out);
@@ -71,7 +73,8 @@ class CompressedBody final : public BodySource {
   const Coding coding_;
   std::optional<Cache::Source> source_;  // while it is collected for the cache
   Buffer collected_;
-  Buffer input_;           // of a file or a stream
+  Buffer input_;           // of a file, a stream or spans
+  SpanReader spans_;       // of inner_
   std::string_view rest_;  // of bytes in memory
   bool inner_done_ = false;
   bool unflushed_ = false;            // the encoder may hold something

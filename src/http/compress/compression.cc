@@ -176,7 +176,10 @@ void Compression::apply(const Request& request, Response& response) {
 
   if (size && *size <= whole_bytes && !std::holds_alternative<FileRange>(response.body)) {
     const auto* own = std::get_if<Buffer>(&response.body);
-    const std::string_view bytes = own != nullptr ? own->view() : std::get<SharedBytes>(response.body).bytes;
+    const auto* spans = std::get_if<SharedSpans>(&response.body);
+    const std::string_view bytes = own != nullptr     ? own->view()
+                                   : spans != nullptr ? joined(*spans)
+                                                      : std::get<SharedBytes>(response.body).bytes;
     if (!compress_whole(response, bytes, found, *coding, source)) ++counters_.no_memory;
     return;
   }
@@ -188,6 +191,15 @@ void Compression::apply(const Request& request, Response& response) {
   ++counters_.answers;
   name_coding(response, found, *coding, {});
   response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), surroundings_, source);
+}
+
+// Until the next call.
+std::string_view Compression::joined(const SharedSpans& spans) {
+  const auto size = static_cast<std::size_t>(spans.size());
+  joined_.clear();
+  char* const room = joined_.reserve(size);
+  joined_.commit(SpanReader(spans.pieces()).copy(room, size));
+  return joined_.view();
 }
 
 // `weak_tag`: lives as long as the body; empty: is made here.

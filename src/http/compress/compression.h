@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
@@ -49,6 +50,7 @@ class Compression final : public Handler {
   core::Task<Response> wait(Request& request, core::Async<Response> answering);
   void apply(const Request& request, Response& response);
   void name_coding(Response& response, const Findings& found, Coding coding, std::string_view weak_tag) const;
+  std::string_view joined(const SharedSpans& spans);
   // False: there is no memory.
   bool compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,
                       const std::optional<Cache::Source>& source);
@@ -60,6 +62,7 @@ class Compression final : public Handler {
   Turnstile turnstile_;
   Cache cache_;
   Counters counters_;
+  Buffer joined_;  // of an answer in pieces, while it is compressed: up to `whole_bytes`
   const Surroundings surroundings_;
 };
 

@@ -13,6 +13,7 @@
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/compress/test_support.h"
+#include "http/spans_for_tests.h"
 
 namespace sluice::http::compress {
 namespace {
@@ -163,6 +164,9 @@ class CompressionTest : public testing::Test {
     }
     if (auto* own = std::get_if<Buffer>(&response.body)) sent.writes.emplace_back(own->view());
     if (auto* shared = std::get_if<SharedBytes>(&response.body)) sent.writes.emplace_back(shared->bytes);
+    if (auto* spans = std::get_if<SharedSpans>(&response.body)) {
+      for (const std::string_view piece : spans->pieces()) sent.writes.emplace_back(piece);
+    }
     if (auto* file = std::get_if<FileRange>(&response.body)) {
       std::string text(file->size, '\0');
       EXPECT_EQ(::pread(file->fd, text.data(), text.size(), static_cast<off_t>(file->offset)),
@@ -464,6 +468,51 @@ TEST_F(CompressionTest, LongBodiesInMemoryAreStreamed) {
       }
     }
   }
+}
+
+TEST_F(CompressionTest, BodiesInPiecesAreCompressedAsOne) {
+  for (const std::size_t size : {1100u, 64u * 1024, 64u * 1024 + 1, 1'000'000u}) {
+    const std::string text = words(size);
+    for (const std::size_t most : {20u, 3000u, 200'000u}) {
+      inner.make = [&] { return text_response(in_pieces(text, most)); };
+      for (const Coding coding : all_codings) {
+        Response response = ask(name_in(coding));
+        EXPECT_EQ(response.fields.get("content-encoding"), name_in(coding));
+        EXPECT_EQ(is_stream(response), size > Compression::whole_bytes);
+        EXPECT_TRUE(decode_whole(coding, send(response).bytes()) == text) << size << " in pieces of up to " << most;
+      }
+      Response as_it_is = ask("identity");
+      EXPECT_TRUE(send(as_it_is).bytes() == text);
+      Response head = ask("gzip", Method::head);
+      EXPECT_EQ(head.fields.get("content-encoding"), "gzip");
+    }
+  }
+}
+
+TEST_F(CompressionTest, FieldsStayGoodWhereTheBodyIsInPieces) {
+  struct Served {
+    std::string tag = "\"seven\"";
+    std::string text = words(3000);
+  };
+  std::weak_ptr<Served> alive;
+  inner.make = [&] {
+    auto served = std::make_shared<Served>();
+    alive = served;
+    SharedSpans spans(served);
+    spans.add(std::string_view(served->text).substr(0, 1000));
+    spans.add(std::string_view(served->text).substr(2000));
+    Response response = text_response(std::move(spans));
+    response.fields.add("X-Of-The-Body", served->tag);
+    return response;
+  };
+  {
+    Response response = ask("gzip");
+    EXPECT_EQ(response.fields.get("x-of-the-body"), "\"seven\"");
+    EXPECT_FALSE(alive.expired());
+    EXPECT_EQ(decode_whole(Coding::gzip, send(response).bytes()),
+              words(3000).substr(0, 1000) + words(3000).substr(2000));
+  }
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST_F(CompressionTest, OneTurnCompressesABoundedPiece) {

@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t read_bytes = 16 * 1024;
 constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to here one write of copied bytes beats a gathered one
 constexpr std::size_t output_bytes = 64 * 1024;       // answers gather up to here
+// Of shared pieces: a shorter one is copied, which costs the kernel less than one part more of a gathered write.
+constexpr std::size_t copied_piece_bytes = 1024;
+constexpr std::size_t most_parts = 256;  // of one gathered write
 constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
@@ -469,13 +472,27 @@ bool Connection::append_whole(Response& response, bool head_only, bool keep) {
   } else if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
     bytes = shared->bytes;
   } else if (!std::holds_alternative<std::monostate>(response.body)) {
-    return false;
+    const auto* spans = std::get_if<SharedSpans>(&response.body);
+    return spans != nullptr && append_spans(*spans, response, head_only || has_no_body(response.status), keep);
   }
   const bool bodiless = head_only || has_no_body(response.status);
   if (!bodiless && bytes.size() > copied_body_bytes) return false;
   append_head(response, bytes.size(), keep);
   if (!bodiless) work_->output.append(bytes);
   report(&work_->parser.request(), response.status, bodiless ? 0 : bytes.size(), false);
+  return true;
+}
+
+bool Connection::append_spans(const SharedSpans& spans, const Response& response, bool bodiless, bool keep) {
+  const auto size = static_cast<std::size_t>(spans.size());
+  if (!bodiless && size > copied_body_bytes) return false;
+  append_head(response, size, keep);
+  if (!bodiless) {
+    Buffer& output = work_->output;
+    char* const to = output.reserve(size);
+    output.commit(SpanReader(spans.pieces()).copy(to, size));
+  }
+  report(&work_->parser.request(), response.status, bodiless ? 0 : size, false);
   return true;
 }
 
@@ -499,6 +516,8 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
     const std::string_view head = work_->output.view();
     written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options_.write_timeout);
     work_->output.clear();
+  } else if (const auto* spans = std::get_if<SharedSpans>(&response.body)) {
+    written = co_await send_spans(*spans);
   } else {
     const auto* shared = std::get_if<SharedBytes>(&response.body);
     const std::string_view bytes = shared != nullptr ? shared->bytes : std::get<Buffer>(response.body).view();
@@ -510,6 +529,40 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   }
   report(&request, response.status, written ? size : 0, !written);
   co_return written ? Sent::yes : Sent::no;
+}
+
+core::Task<Result<void>> Connection::send_spans(const SharedSpans& spans) {
+  Buffer& output = work_->output;
+  iovec parts[most_parts];
+  for (SpanReader reader(spans.pieces()); !reader.at_end();) {
+    (void)output.reserve(output_bytes);  // it does not move from here on: the parts point to it
+    std::size_t count = 0;
+    const auto add = [&](char* bytes, std::size_t size) {
+      if (count != 0 && static_cast<char*>(parts[count - 1].iov_base) + parts[count - 1].iov_len == bytes) {
+        parts[count - 1].iov_len += size;
+      } else {
+        parts[count++] = {bytes, size};
+      }
+    };
+    if (!output.empty()) add(output.data(), output.size());
+    while (!reader.at_end() && count != most_parts) {
+      const std::string_view piece = reader.front();
+      if (piece.size() >= copied_piece_bytes) {
+        add(const_cast<char*>(piece.data()), piece.size());
+      } else {
+        if (output.writable() < piece.size()) break;
+        char* const copied = output.data() + output.size();
+        output.append(piece);
+        add(copied, piece.size());
+      }
+      reader.skip(piece.size());
+    }
+    output.clear();
+    if (const auto written = co_await stream_.write({parts, count}, server_.options_.write_timeout); !written) {
+      co_return written;
+    }
+  }
+  co_return Result<void>{};
 }
 
 // To an HTTP/1.0 client the end of the connection is the end of the body: cut in the middle, by whatever, it must see a

@@ -85,7 +85,10 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // Writes the whole answer to the output, if that needs no waiting and no copying of much.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
+  [[gnu::noinline]] bool append_spans(const SharedSpans& spans, const Response& response, bool bodiless, bool keep);
   core::Task<Sent> send(Response response, bool head_only, bool keep);
+  // What is in the output, and then the pieces.
+  [[gnu::noinline]] core::Task<Result<void>> send_spans(const SharedSpans& spans);
   [[gnu::noinline]] core::Task<Sent> send_stream(Response response, bool keep);
   [[gnu::noinline]] core::Task<Sent> answer_with_body(const Parsed& parsed);
   // Answers with 101; run_upgrade() goes on.

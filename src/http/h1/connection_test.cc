@@ -1,7 +1,10 @@
 #include "http/h1/connection.h"
 
+#include <algorithm>
+#include <charconv>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,6 +12,7 @@
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/server.h"
+#include "http/spans_for_tests.h"
 #include "net/stream.h"
 
 namespace sluice::http {
@@ -89,7 +93,7 @@ Task<Response> wait_then_echo(core::Reactor& reactor, Request& request, std::str
 // A server with one connection to it.
 class Leaving : public testing::Test {
  protected:
-  explicit Leaving() : reactor_(7), client_(reactor_) {}
+  explicit Leaving(const core::Faults& faults = {}) : reactor_(7, faults), client_(reactor_) {}
 
   void start(TestHandler::Run run) {
     handler_ = std::make_unique<TestHandler>(reactor_, run);
@@ -317,6 +321,121 @@ TEST_F(SlowBody, IsRefusedAlsoAfterAGoodBeginning) {
   begin();
   EXPECT_EQ(drip(1000, 20), 20);
   EXPECT_LE(drip(1, 300), 12);
+}
+
+std::string text_of(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>('!' + i * i % 89);
+  return text;
+}
+
+std::size_t take_number(std::string_view& path) {
+  std::size_t number = 0;
+  path.remove_prefix(1);
+  path.remove_prefix(
+      static_cast<std::size_t>(std::from_chars(path.data(), path.data() + path.size(), number).ptr - path.data()));
+  return number;
+}
+
+// /STATUS/BYTES/MOST: so many bytes, in pieces of up to `most`.
+Task<Response> answer_in_pieces(core::Reactor&, Request& request, std::string&) {
+  std::string_view path = request.path;
+  Response response;
+  response.status = static_cast<int>(take_number(path));
+  const std::size_t size = take_number(path);
+  response.body = in_pieces(text_of(size), take_number(path));
+  co_return response;
+}
+
+class Pieces : public Leaving {
+ protected:
+  explicit Pieces(const core::Faults& faults = {}) : Leaving(faults) { start(answer_in_pieces); }
+
+  std::string ask(std::string_view method, int status, std::size_t size, std::size_t most) {
+    send(std::string(method) + " /" + std::to_string(status) + "/" + std::to_string(size) + "/" + std::to_string(most) +
+         " HTTP/1.1\r\nHost: a\r\n\r\n");
+    std::string all;
+    for (std::string more = receive(); !more.empty(); more = receive()) all += more;
+    return all;
+  }
+  static std::string_view head_of(std::string_view answer) { return answer.substr(0, answer.find("\r\n\r\n") + 4); }
+  void expect_whole(std::size_t size, std::size_t most) {
+    const std::string answer = ask("GET", 200, size, most);
+    const std::string_view head = head_of(answer);
+    EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\n")) << head;
+    EXPECT_NE(head.find("Content-Length: " + std::to_string(size) + "\r\n"), head.npos) << head;
+    EXPECT_TRUE(answer.substr(head.size()) == text_of(size)) << size << " in pieces of up to " << most;
+  }
+};
+
+struct PiecesInBadWeather : Pieces {
+  PiecesInBadWeather()
+      : Pieces({.short_read = 0.3, .short_write = 0.5, .would_block = 0.3, .split = 0.3, .buffer = 20'000}) {}
+};
+struct PiecesInARoomyPipe : Pieces {
+  PiecesInARoomyPipe() : Pieces({.buffer = 64 << 20}) {}
+};
+
+TEST_F(Pieces, ArriveAsOne) {
+  for (const std::size_t most : {1, 7, 40, 1000, 1024, 3000, 70'000, 200'000}) {
+    for (const std::size_t size : {1, 30, 3000, 16 * 1024, 16 * 1024 + 1, 64 * 1024, 300'000}) expect_whole(size, most);
+  }
+  EXPECT_EQ(handler_->begun, 56);
+}
+
+TEST_F(PiecesInBadWeather, ArriveAsOne) {
+  for (const std::size_t most : {1, 40, 1500, 100'000}) expect_whole(50'000, most);
+  expect_whole(1'000'000, 2500);
+}
+
+TEST_F(Pieces, AreOnlyCountedWhereThereIsNoBody) {
+  for (const std::size_t size : {10, 100'000}) {
+    const std::string head = ask("HEAD", 200, size, 50);
+    EXPECT_EQ(head_of(head), head);
+    EXPECT_NE(head.find("Content-Length: " + std::to_string(size) + "\r\n"), head.npos) << head;
+    const std::string unchanged = ask("GET", 304, size, 50);
+    EXPECT_TRUE(unchanged.starts_with("HTTP/1.1 304 "));
+    EXPECT_EQ(head_of(unchanged), unchanged);
+  }
+  expect_whole(100, 5);
+}
+
+TEST_F(Pieces, OfNothingAreAnEmptyBody) { expect_whole(0, 5); }
+
+TEST_F(PiecesInARoomyPipe, LeaveInFewWrites) {
+  const auto writes_of = [&](std::size_t size, std::size_t most) {
+    const std::uint64_t before = reactor_.counters().segments;
+    expect_whole(size, most);
+    return reactor_.counters().segments - before - 1;  // the request's
+  };
+  EXPECT_EQ(writes_of(16'000, 10), 1u);
+  EXPECT_EQ(writes_of(60'000, 10), 1u);
+  EXPECT_LE(writes_of(600'000, 1000), 10u) << "short pieces are gathered up to 64 KiB";
+  EXPECT_LE(writes_of(2'000'000, 20'000), 3u) << "long ones, up to 256";
+}
+
+TEST_F(Pieces, OfSeveralAnswersComeInTheirOrder) {
+  std::string requests;
+  std::string expected;
+  const std::pair<std::size_t, std::size_t> asked[] = {{50, 5}, {60'000, 700}, {20, 3}, {100'000, 5000}, {10, 10}};
+  for (const auto& [size, most] : asked) {
+    requests += "GET /200/" + std::to_string(size) + "/" + std::to_string(most) + " HTTP/1.1\r\nHost: a\r\n\r\n";
+    expected += text_of(size);
+  }
+  send(requests);
+  std::string all;
+  for (std::string more = receive(); !more.empty(); more = receive()) all += more;
+  std::string bodies;
+  for (std::string_view rest = all; !rest.empty();) {
+    const std::string_view head = head_of(rest);
+    std::string_view length = head.substr(std::min(head.find("Content-Length:"), head.size()));
+    ASSERT_FALSE(length.empty());
+    length.remove_prefix(length.find(' '));
+    const std::size_t size = take_number(length);
+    bodies += rest.substr(head.size(), size);
+    rest.remove_prefix(std::min(rest.size(), head.size() + size));
+  }
+  EXPECT_TRUE(bodies == expected);
 }
 
 }  // namespace

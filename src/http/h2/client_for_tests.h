@@ -18,6 +18,7 @@
 #include "core/reactor.h"
 #include "core/sleep.h"
 #include "http/server.h"
+#include "http/spans_for_tests.h"
 
 // What the tests of HTTP/2 have in common: a client without I/O on nghttp2's client side, frames written by hand, and a
 // handler that answers in every way there is.
@@ -258,7 +259,7 @@ class TestHandler final : public Handler {
   int upgrades = 0;
   int foreign_claims = 0;              // requests that came with some
   std::weak_ptr<const Claims> claims;  // what the last request was given
-  std::vector<std::string> heard;  // what upgrades hear of, in its order
+  std::vector<std::string> heard;      // what upgrades hear of, in its order
   [[nodiscard]] bool holds_nothing() const {
     return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1;
   }
@@ -434,6 +435,8 @@ class TestHandler final : public Handler {
     if (target.kind == "shared") {
       const auto bytes = std::make_shared<std::string>(pattern(target.seed, target.size));
       response.body = SharedBytes{bytes, *bytes};
+    } else if (target.kind == "spans") {
+      response.body = in_pieces(pattern(target.seed, target.size), 1 + target.seed * 100);
     } else if (target.kind == "file") {
       response.body = FileRange{file_, ::fileno(file_.get()), target.seed, target.size};
     } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" ||

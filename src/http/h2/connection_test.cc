@@ -117,7 +117,7 @@ TEST_F(ConnectionTest, ManyStreamsInEveryWeather) {
       for (std::size_t i = 0; i < 15; ++i) {
         const std::string size = std::to_string(i * i * 700 + 1);
         const std::string tail = size + "/" + std::to_string(i);
-        for (const char* kind : {"own", "shared", "stream", "waits", "later"}) {
+        for (const char* kind : {"own", "shared", "spans", "stream", "waits", "later"}) {
           expected[client.get("/" + std::string(kind) + "/" + tail)] = pattern(i, i * i * 700 + 1);
         }
         expected[client.get("/file/" + tail)] = pattern(0, TestHandler::file_size).substr(i, i * i * 700 + 1);

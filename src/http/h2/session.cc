@@ -837,6 +837,10 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
     std::memcpy(to, shared->bytes.data() + stream.sent_bytes, size);
   } else if (const auto* own = std::get_if<Buffer>(&body)) {
     std::memcpy(to, own->data() + stream.sent_bytes, size);
+  } else if (const auto* spans = std::get_if<SharedSpans>(&body)) {
+    if (stream.sent_bytes == 0) stream.spans = SpanReader(spans->pieces());
+    const std::size_t copied = stream.spans.copy(to, size);
+    SLUICE_ASSERT(copied == size);
   } else if (const auto* file = std::get_if<FileRange>(&body)) {
     for (std::size_t got = 0; got < size;) {
       const ssize_t count =

@@ -23,6 +23,11 @@ TEST_F(SessionTest, EveryKindOfBodyArrives) {
       {"/waits/20000/5", pattern(5, 20'000)},
       {"/later/10/6", pattern(6, 10)},
       {"/empty", ""},
+      {"/spans/1/0", pattern(0, 1)},
+      {"/spans/3000/0", pattern(0, 3000)},
+      {"/spans/200000/1", pattern(1, 200'000)},
+      {"/spans/500000/2000", pattern(2000, 500'000)},
+      {"/spans/0/1", ""},
   };
   std::map<std::int32_t, std::string> expected;
   for (int i = 0; i < 4; ++i) {
@@ -44,7 +49,7 @@ TEST_F(SessionTest, EveryKindOfBodyArrives) {
   EXPECT_FALSE(client.answers[19].fields.contains("content-length"));
   EXPECT_EQ(client.answers[11].trailers.at("row-count"), "100000");
   EXPECT_FALSE(client.answers[11].fields.contains("content-length"));
-  EXPECT_EQ(completions.size(), 40u);
+  EXPECT_EQ(completions.size(), 60u);
   for (const Completed& each : completions) EXPECT_TRUE(each.is_request && !each.broken);
   EXPECT_TRUE(client.goaways.empty());
 }

@@ -9,9 +9,9 @@
 #include "core/slab.h"
 #include "core/task.h"
 #include "core/timer.h"
-#include "http/patience.h"
 #include "http/h2/head.h"
 #include "http/message.h"
+#include "http/patience.h"
 
 namespace sluice::http::h2 {
 
@@ -73,6 +73,7 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   bool sent_head = false;
   bool sent_end = false;  // it has left as a whole
   Buffer pulled;          // of a BodySource: what has not been sent
+  SpanReader spans;       // of SharedSpans, likewise; from the first byte that is sent on
   bool source_done = false;
   bool failed = false;       // we cannot go on, and not by the client's fault
   bool pulling = false;      // waits for the source
