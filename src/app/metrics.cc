@@ -306,7 +306,10 @@ void render(const std::vector<Residents::Counters>& residents,
   family("sluice_resident_load_seconds", "gauge", "How long the last load took.",
          [&](auto i) { return residents[i].load_s; });
   family("sluice_resident_loads_total", "counter", "Loads that succeeded.", [&](auto i) { return residents[i].loads; });
-  family("sluice_resident_unchanged_total", "counter", "Those of them that found the same rows.",
+  family("sluice_resident_partial_total", "counter", "Those of them that read the changes alone.",
+         [&](auto i) { return residents[i].partial; });
+  family("sluice_resident_unchanged_total", "counter",
+         "Refreshes that found nothing new, those included that did not have to load.",
          [&](auto i) { return residents[i].unchanged; });
   family("sluice_resident_failures_total", "counter", "Loads that failed: what was there before is served.",
          [&](auto i) { return residents[i].failures; });

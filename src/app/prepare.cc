@@ -217,7 +217,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;
-    auto made = prepare_resident(loop, options, database_options, *databases[index], next_ids[index]++, config.source,
+    auto made = prepare_resident(loop, options, database_options, *databases[index], next_ids[index], config.source,
                                  errors.list);
     if (!made) return unreachable(database_options, made.error());
     if (!*made) continue;

@@ -1,5 +1,7 @@
 #include "app/prepare_resident.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +12,7 @@ namespace sluice::app {
 
 sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     Loop& loop, const api::resident::ResidentOptions& options, const sql::DatabaseOptions& database_options,
-    sql::Database& database, std::uint32_t statement_id, const config::Source& source,
+    sql::Database& database, std::uint32_t& next_id, const config::Source& source,
     std::vector<config::Diagnostic>& errors) {
   using Made = std::shared_ptr<const api::resident::Plan>;
   const auto complain = [&](Position position, std::string what, std::string hint = {}) {
@@ -20,19 +22,26 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     return Made();
   };
 
-  auto statement = loop.run(database.prepare(options.query.value, statement_id, {}));
-  if (statement) {
-    const auto reads = loop.run(sql::check_reading(database, database_options, options.query.value, {}));
-    if (!reads) statement = std::unexpected(reads.error());
-  }
-  if (!statement) {
+  // Nothing: it is complained about.
+  const auto describe = [&](const Located<std::string>& text) -> sql::Result<std::optional<sql::Statement>> {
+    auto statement = loop.run(database.prepare(text.value, next_id++, {}));
+    if (statement) {
+      const auto reads = loop.run(sql::check_reading(database, database_options, text.value, {}));
+      if (!reads) statement = std::unexpected(reads.error());
+    }
+    if (statement) return std::move(*statement);
     const sql::Error& error = statement.error();
     if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
       return std::unexpected(error);
     }
-    return complain(source.locate(options.query.position, error.position), error.message,
-                    error.sqlstate.empty() ? "" : fmt::format("SQLSTATE {}", error.sqlstate));
-  }
+    complain(source.locate(text.position, error.position), error.message,
+             error.sqlstate.empty() ? "" : fmt::format("SQLSTATE {}", error.sqlstate));
+    return std::nullopt;
+  };
+  auto described = describe(options.query);
+  if (!described) return std::unexpected(described.error());
+  if (!*described) return Made();
+  std::optional<sql::Statement>& statement = *described;
   if (!statement->parameters.empty()) {
     return complain(options.query.position,
                     fmt::format("the query has a parameter, :{}", statement->parameters.front().name),
@@ -60,6 +69,20 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
   for (const auto& name : options.index) {
     good = check({.key = {}, .index = {name.value}}, name.position) && good;
     plan->shape.index.push_back(name.value);
+  }
+  if (good && options.refresh && !options.refresh->changes.value.empty()) {
+    const api::resident::RefreshOptions& refresh = *options.refresh;
+    auto changes = describe(refresh.changes);
+    if (!changes) return std::unexpected(changes.error());
+    if (!*changes) return Made();
+    if ((*changes)->parameters.size() != 1 || (*changes)->parameters.front().name != "since") {
+      return complain(refresh.changes.position, "\"changes\" has one parameter, :since", "WHERE updated_at >= :since");
+    }
+    plan->changes = {.statement = std::move(**changes),
+                     .shape = {.version = refresh.version.value, .deleted = refresh.deleted.value}};
+    std::string wrong = api::resident::check_changes(plan->shape, plan->changes->shape, statement->columns,
+                                                     plan->changes->statement.columns);
+    if (!wrong.empty()) return complain(refresh.changes.position, std::move(wrong));
   }
   if (!good) return Made();
   plan->statement = std::move(*statement);

@@ -12,11 +12,11 @@
 
 namespace sluice::app {
 
-// Has the query of one [[resident]] described by its database. What is wrong with it, or with its key and index,
+// Has the statements of one [[resident]] described by its database. What is wrong with them, or with its key and index,
 // becomes an error of the file; then there is no plan. An error is a database that is no longer there.
 [[nodiscard]] sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     Loop& loop, const api::resident::ResidentOptions& options, const sql::DatabaseOptions& database_options,
-    sql::Database& database, std::uint32_t statement_id, const config::Source& source,
+    sql::Database& database, std::uint32_t& next_id, const config::Source& source,
     std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

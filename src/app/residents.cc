@@ -18,17 +18,28 @@ namespace sluice::app {
 namespace {
 
 using api::resident::Edition;
+using api::resident::Loaded;
 using api::resident::LoadError;
 using api::resident::Table;
 
 constexpr Duration first_pause = 500ms;  // after a failure, and twice as long after each further one
 constexpr Duration longest_pause = 30s;
 
-core::Task<std::expected<std::shared_ptr<const Table>, LoadError>> load_patiently(const api::resident::Plan& plan,
-                                                                                  sql::Database& database, Loop& loop,
-                                                                                  Duration patience) {
+// Nothing: there is no probe, or it cannot say; then the rows are read.
+core::Task<std::optional<std::uint64_t>> version_of(sql::ChangeProbe* probe, core::BlockingPool& threads,
+                                                    core::Mailbox& mailbox) {
+  if (probe == nullptr) co_return std::nullopt;
+  const auto version = co_await probe->version(threads, mailbox);
+  if (!version) co_return std::nullopt;
+  co_return *version;
+}
+
+core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident::Plan& plan, sql::Database& database,
+                                                            Loop& loop, Duration patience, Mark& mark) {
   const Instant end = loop.reactor->now() + patience;
   for (;;) {
+    mark.loaded = loop.reactor->now();
+    mark.version = co_await version_of(mark.probe.get(), loop.threads, loop.mailbox);
     auto loaded = co_await api::resident::load(plan, database, *loop.reactor, loop.mailbox, loop.threads);
     if (loaded || !loaded.error().may_pass || loop.reactor->now() + 200ms > end) co_return loaded;
     co_await core::Sleep(*loop.reactor, loop.reactor->now() + 200ms);
@@ -37,9 +48,9 @@ core::Task<std::expected<std::shared_ptr<const Table>, LoadError>> load_patientl
 
 }  // namespace
 
-std::expected<std::vector<Edition>, Refusal> load_residents(const Plan& plan) {
-  std::vector<Edition> editions;
-  if (plan.residents.empty()) return editions;
+std::expected<FirstLoads, Refusal> load_residents(const Plan& plan) {
+  FirstLoads loads;
+  if (plan.residents.empty()) return loads;
   Loop loop;
   for (const Plan::Resident& resident : plan.residents) {
     const auto& options = plan.options.databases[resident.database];
@@ -49,18 +60,26 @@ std::expected<std::vector<Edition>, Refusal> load_residents(const Plan& plan) {
     };
     auto database = sql::open_database(options.value, *loop.reactor, loop.mailbox, loop.threads);
     if (!database) return refuse(database.error().message);
-    const auto loaded = loop.run(load_patiently(*resident.plan, **database, loop, options.value.start_timeout.value));
+    Mark mark;
+    if (plan.options.residents[resident.index].refresh) {
+      auto probe = sql::open_change_probe(options.value);
+      if (!probe) return refuse(probe.error().message);
+      mark.probe = std::move(*probe);
+    }
+    auto loaded = loop.run(load_patiently(*resident.plan, **database, loop, options.value.start_timeout.value, mark));
     if (!loaded) return refuse(loaded.error().text);
-    editions.push_back({.table = *loaded, .checked = loop.reactor->now(), .failing = false});
+    mark.since = std::move(loaded->since);
+    loads.editions.push_back({.table = std::move(loaded->table), .checked = mark.loaded, .failing = false});
+    loads.marks.push_back(std::move(mark));
   }
-  return editions;
+  return loads;
 }
 
 // One table.
 class Residents::Refresher {
  public:
   Refresher(core::Core& core, const Plan& plan, std::size_t index, std::span<Service* const> services,
-            const Edition& edition, core::BlockingPool& threads)
+            const Edition& edition, Mark mark, core::BlockingPool& threads)
       : core_(core),
         plan_(*plan.residents[index].plan),
         index_(index),
@@ -69,10 +88,12 @@ class Residents::Refresher {
         threads_(threads),
         trouble_("resident " + plan_.name),
         alarm_(core.reactor()),
-        edition_(edition) {
+        edition_(edition),
+        mark_(std::move(mark)) {
     counters_.loads = 1;
     if (const auto& refresh = plan.options.residents[plan.residents[index].index].refresh) {
       every_ = refresh->every;
+      if (plan_.changes || mark_.probe) full_ = refresh->full.value;
       listens_ = !refresh->notify.value.empty();
     }
     if (every_ > Duration{} || listens_) core.tasks().spawn(run());
@@ -97,34 +118,65 @@ class Residents::Refresher {
         // Nothing is missed meanwhile: a ring waits.
         co_await back_off->wait();
       } else {
-        (void)co_await alarm_.wait(every_ > Duration{} ? reactor.now() + every_ : never);
+        (void)co_await alarm_.wait(next_refresh());
       }
       const Instant begin = reactor.now();
-      auto loaded = co_await api::resident::load(plan_, database_, reactor, core_.mailbox(), threads_);
-      if (!loaded) {
-        ++counters_.failures;
-        trouble_.met(loaded.error().text + "; what was loaded before is served");
-        if (!back_off) back_off.emplace(reactor, first_pause, longest_pause);
-        edition_.failing = true;
-        co_await publish();
-        continue;
+      // Before the query begins: what is committed meanwhile is found the next time.
+      const auto version = co_await version_of(mark_.probe.get(), threads_, core_.mailbox());
+      const bool is_full = begin >= next_full();
+      if (version && version == mark_.version && !is_full) {
+        ++counters_.unchanged;
+      } else {
+        const bool is_partial = plan_.changes && mark_.since.known() && !is_full;
+        std::expected<Loaded, LoadError> loaded = std::unexpected(LoadError{});
+        if (is_partial) {
+          loaded = co_await api::resident::load_changes(plan_, edition_.table, mark_.since, database_, reactor,
+                                                        core_.mailbox(), threads_);
+        } else {
+          loaded = co_await api::resident::load(plan_, database_, reactor, core_.mailbox(), threads_);
+        }
+        if (!loaded) {
+          ++counters_.failures;
+          trouble_.met(loaded.error().text + "; what was loaded before is served");
+          if (!back_off) back_off.emplace(reactor, first_pause, longest_pause);
+          edition_.failing = true;
+          co_await publish();
+          continue;
+        }
+        mark_.version = version;
+        if (!is_partial) mark_.loaded = begin;
+        mark_.since = std::move(loaded->since);
+        ++counters_.loads;
+        if (is_partial) ++counters_.partial;
+        counters_.load_s = std::chrono::duration<double>(reactor.now() - begin).count();
+        take(std::move(loaded->table));
       }
       back_off.reset();
       trouble_.got_through();
-      ++counters_.loads;
-      counters_.load_s = std::chrono::duration<double>(reactor.now() - begin).count();
       // What the rows were when the query began.
       edition_.checked = begin;
       edition_.failing = false;
-      std::shared_ptr<const Table> old;
-      if ((*loaded)->state() == edition_.table->state() && same_columns(**loaded, *edition_.table)) {
-        ++counters_.unchanged;
-        old = std::move(*loaded);
-      } else {
-        old = std::exchange(edition_.table, std::move(*loaded));
-      }
       co_await publish();
-      retire(std::move(old));
+      if (retired_) retire(std::move(retired_));
+    }
+  }
+
+  [[nodiscard]] Instant next_full() const { return full_ > Duration{} ? mark_.loaded + full_ : never; }
+
+  [[nodiscard]] Instant next_refresh() const {
+    const Instant next = every_ > Duration{} ? core_.reactor().now() + every_ : never;
+    return std::min(next, next_full());
+  }
+
+  // What is served from now on, once it has been published.
+  void take(std::shared_ptr<const Table> table) {
+    if (table == edition_.table) {
+      ++counters_.unchanged;
+    } else if (table->state() == edition_.table->state() && same_columns(*table, *edition_.table)) {
+      ++counters_.unchanged;
+      retired_ = std::move(table);
+    } else {
+      retired_ = std::exchange(edition_.table, std::move(table));
     }
   }
 
@@ -167,7 +219,10 @@ class Residents::Refresher {
   TroubleLog trouble_;
   core::Alarm alarm_;
   Edition edition_;
+  std::shared_ptr<const Table> retired_;  // what no core has been told to drop yet, or nobody has seen
+  Mark mark_;
   Duration every_{};
+  Duration full_{};  // 0: each load is, or none has to be
   bool listens_ = false;
   Counters counters_;
 };
@@ -200,11 +255,11 @@ class Residents::Listener final : public sql::ChangeSink {
   std::unique_ptr<sql::ChangeListener> listener_;
 };
 
-Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* const> services,
-                     std::span<const Edition> editions, std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
-                     core::BlockingPool& threads) {
+Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* const> services, const FirstLoads& loads,
+                     std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads) {
   for (std::size_t i = 0; i < plan.residents.size(); ++i) {
-    refreshers_.push_back(std::make_unique<Refresher>(core, plan, i, services, editions[i], threads));
+    refreshers_.push_back(
+        std::make_unique<Refresher>(core, plan, i, services, loads.editions[i], loads.marks[i], threads));
   }
   for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
     std::vector<sql::Topic> topics;

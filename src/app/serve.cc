@@ -213,10 +213,10 @@ void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& cert
 }  // namespace
 
 int serve(const std::shared_ptr<const Plan>& plan) {
-  auto editions = load_residents(*plan);
-  if (!editions) {
-    std::fputs(editions.error().text.c_str(), stderr);
-    return editions.error().exit_code;
+  auto loads = load_residents(*plan);
+  if (!loads) {
+    std::fputs(loads.error().text.c_str(), stderr);
+    return loads.error().exit_code;
   }
   const ServerOptions& options = plan->options.server;
   std::signal(SIGPIPE, SIG_IGN);
@@ -274,7 +274,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   }
   PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads, troubles, shared, *editions);
+    Service service(core, plan, threads, troubles, shared, loads->editions);
     services[core.index()] = &service;
     if (certificates) service.set_tls(certificates->context(), certificates->tickets());
     service.set_https_port(https_port);
@@ -286,7 +286,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     if (core.index() == 0 && !plan->changes.empty()) changes.emplace(core, *plan, services, shared);
     std::optional<Residents> residents;
     if (core.index() == 0 && !plan->residents.empty()) {
-      residents.emplace(core, *plan, services, *editions, shared, threads);
+      residents.emplace(core, *plan, services, *loads, shared, threads);
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
@@ -295,7 +295,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     }
     core.run();
   });
-  editions->clear();  // the cores have them
+  *loads = {};  // the cores have them
   print_banner(*plan, cores.size(), addresses, admin_address);
 
   const auto post = [&](unsigned core, auto letter) {

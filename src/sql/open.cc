@@ -2,9 +2,11 @@
 
 #include <chrono>
 
+#include "sql/change_probe.h"
 #include "sql/open_shared.h"
 #include "sql/postgres/database.h"
 #include "sql/postgres/url.h"
+#include "sql/sqlite/data_version.h"
 #include "sql/sqlite/database.h"
 
 namespace sluice::sql {
@@ -51,6 +53,13 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
   postgres.pipeline = options.pipeline.value;
   postgres.batch = options.batch.value;
   return std::unique_ptr<Database>(std::make_unique<postgres::Database>(reactor, std::move(postgres)));
+}
+
+Result<std::unique_ptr<ChangeProbe>> open_change_probe(const DatabaseOptions& options) {
+  if (!options.is_sqlite()) return nullptr;
+  auto opened = DataVersion::open(sqlite_options(options));
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  return std::move(*opened);
 }
 
 }  // namespace sluice::sql

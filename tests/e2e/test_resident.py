@@ -219,6 +219,160 @@ def test_it_is_loaded_again(people, sluice):
     wait_for(lambda: server.get("/people").get("age") is None)
 
 
+def test_sqlite_is_read_again_only_after_a_commit(tmp_path, sluice):
+    path = tmp_path / "people.db"
+    fill_sqlite(path)
+    config = CONFIG.format(url=f"sqlite:{path}", more='refresh = { every = "20ms" }') + '''
+[[endpoint]]
+path = "/people/{id:int}/name"
+put = "UPDATE people SET name = 'Bob' WHERE id = :id"
+'''
+    server = sluice(config)
+    wait_for(lambda: metric(server, "unchanged_total") >= 5)
+    assert metric(server, "loads_total") == 1
+    # By another process.
+    with sqlite3.connect(path, timeout=10) as database:
+        database.execute("DELETE FROM people WHERE id = 2")
+    database.close()
+    wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
+    # By this one.
+    assert server.get("/people/3/name", method="PUT").status == 204
+    wait_for(lambda: json.loads(server.get("/people/3").body)["name"] == "Bob")
+    assert metric(server, "loads_total") == 3
+    # What is known to be the same does not get old.
+    since, unchanged = time.monotonic(), metric(server, "unchanged_total")
+    wait_for(lambda: metric(server, "unchanged_total") >= unchanged + 3)
+    assert metric(server, "age_seconds") < time.monotonic() - since
+    assert metric(server, "loads_total") == 3
+
+
+def test_sqlite_is_read_in_full_now_and_then(tmp_path, sluice):
+    path = tmp_path / "people.db"
+    fill_sqlite(path)
+    server = sluice(CONFIG.format(url=f"sqlite:{path}", more='refresh = { every = "20ms", full = "100ms" }').replace(
+        "name, email", "strftime('%f', 'now') AS name, email"))
+    name = json.loads(server.get("/people/1").body)["name"]
+    wait_for(lambda: json.loads(server.get("/people/1").body)["name"] != name)
+
+
+# Of SQLite a plain number, of PostgreSQL a time: what a table mostly has.
+CHANGING = '''
+[database.main]
+url = "{url}"
+[[resident]]
+name = "people"
+query = "SELECT id, name, tags, changed FROM members WHERE NOT deleted ORDER BY id"
+key = "id"
+index = ["tags", "name"]
+[resident.refresh]
+every = "20ms"
+full = "{full}"
+changes = "SELECT * FROM members WHERE changed >= {since}"
+version = "changed"
+deleted = "deleted"
+'''
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def members(request, tmp_path):
+    """A function that runs a statement, in which {now} is a later time at each call, and the configuration."""
+    ticks = iter(range(1, 1000))
+    if request.param == "sqlite":
+        path = tmp_path / "members.db"
+        fill_sqlite(path)
+        url, since, now = f"sqlite:{path}", ":since", "{}"
+
+        def run(statements):
+            with sqlite3.connect(path, timeout=10) as database:
+                database.executescript("BEGIN;" + statements + ";COMMIT")
+            database.close()
+        types, tags = "tags JSON, deleted BOOLEAN, changed INTEGER", "'[\"{}\"]'"
+    else:
+        postgres = request.getfixturevalue("postgres")
+        name = f"members_{time.monotonic_ns()}"
+        postgres.psql(f"CREATE DATABASE {name}")
+        url, since, now = postgres.url(name), "CAST(:since AS timestamptz) - interval '1 second'", \
+            "timestamptz '2026-11-22 12:00+01' + interval '{} seconds'"
+
+        def run(statements):
+            postgres.psql(statements, name)
+        types, tags = "tags text[], deleted boolean, changed timestamptz", "ARRAY['{}']"
+
+    def execute(statements):
+        run(re.sub(r"tag_(\w)", lambda found: tags.format(found[1]), statements).replace("{now}", now.format(next(ticks))))
+    execute(f"CREATE TABLE members (id int PRIMARY KEY, name text, {types});"
+            "INSERT INTO members SELECT id, 'm' || id, tag_a, false, {now} FROM "
+            "(SELECT 2 AS id UNION ALL SELECT 4 UNION ALL SELECT 6 UNION ALL SELECT 8) AS ids")
+    return execute, lambda full="0": CHANGING.format(url=url, since=since, full=full)
+
+
+def test_changes_alone_are_read(members, sluice):
+    execute, config = members
+    server = sluice(config())
+    assert ids(server, "/people") == [2, 4, 6, 8]
+    # New rows, other rows, rows that go, and a key that changes: another goes and another comes.
+    execute("INSERT INTO members VALUES (5, 'new', tag_b, false, {now})")
+    wait_for(lambda: ids(server, "/people") == [2, 4, 5, 6, 8])
+    assert ids(server, "/people?tags=b") == [5] and ids(server, "/people?name=new") == [5]
+    execute("UPDATE members SET name = 'other', tags = tag_c, changed = {now} WHERE id = 4")
+    wait_for(lambda: ids(server, "/people?tags=c") == [4])
+    assert json.loads(server.get("/people/4").body)["name"] == "other" and ids(server, "/people?name=m4") == []
+    execute("UPDATE members SET deleted = true, changed = {now} WHERE id = 6")
+    wait_for(lambda: server.get("/people/6").status == 404)
+    execute("UPDATE members SET deleted = true, changed = {now} WHERE id = 2;"
+            "INSERT INTO members VALUES (9, 'm2', tag_a, false, {now})")
+    wait_for(lambda: ids(server, "/people") == [4, 5, 8, 9])
+    execute("UPDATE members SET deleted = false, changed = {now} WHERE id = 6")
+    wait_for(lambda: ids(server, "/people?tags=a") == [6, 8, 9])
+    # The query has run once, and what the changes have made is what it gives.
+    loads, partial = metric(server, "loads_total"), metric(server, "partial_total")
+    assert partial >= 5 and metric(server, "failures_total") == 0
+    unchanged = metric(server, "unchanged_total")
+    wait_for(lambda: metric(server, "unchanged_total") > unchanged + 1)
+    fresh = sluice(config())
+    assert fresh.get("/people").get("etag") == server.get("/people").get("etag")
+    assert loads - partial == 1 and metric(server, "loads_total") - metric(server, "partial_total") == 1
+
+    # Changes that cannot be read change nothing.
+    execute("ALTER TABLE members RENAME TO others")
+    wait_for(lambda: metric(server, "failures_total") >= 1 and server.get("/people").get("age") is not None)
+    assert ids(server, "/people") == [4, 5, 6, 8, 9]
+    execute("ALTER TABLE others RENAME TO members; DELETE FROM members WHERE id = 5;"
+            "INSERT INTO members VALUES (1, 'first', tag_a, false, {now})")
+    wait_for(lambda: ids(server, "/people") == [1, 4, 5, 6, 8, 9])  # nothing has told of 5
+
+
+def test_a_full_load_finds_what_no_change_has_told(members, sluice):
+    execute, config = members
+    server = sluice(config("100ms"))
+    execute("DELETE FROM members WHERE id = 2")
+    wait_for(lambda: ids(server, "/people") == [4, 6, 8])
+    wait_for(lambda: metric(server, "loads_total") - metric(server, "partial_total") >= 3)
+
+
+def test_check_finds_what_is_wrong_with_changes(members, tmp_path):
+    _, config = members
+
+    def complaint(old, new):
+        assert old in config()
+        file = tmp_path / "wrong.toml"
+        file.write_text(config().replace(old, new))
+        run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True)
+        assert run.returncode == 3, run.stderr
+        return run.stderr
+
+    assert 'needs a "version"' in complaint('version = "changed"', "")
+    assert 'needs the table\'s "key"' in complaint('key = "id"', "")
+    assert 'without "changes" it means nothing' in complaint("changes = ", "notify = ")
+    assert "one parameter, :since" in complaint(":since", ":from")
+    assert 'no column "tags"' in complaint("SELECT *", "SELECT id, name, deleted, changed")
+    assert 'deleted "gone" is no column' in complaint('deleted = "deleted"', 'deleted = "gone"')
+    assert 'version "deleted" is no column of the query' in complaint('version = "changed"', 'version = "deleted"')
+    assert 'column "name" of the changes has another type' in complaint(
+        "SELECT *", "SELECT id, CAST(1 AS int) AS name, tags, deleted, changed")
+    assert "nowhere" in complaint("SELECT * FROM members", "SELECT * FROM nowhere")
+
+
 def test_what_is_too_old_is_not_answered(people, sluice):
     server = sluice(people.config.format(url=people.url, more='refresh = { every = "50ms" }\nstale_after = "1s"'))
     people.execute("ALTER TABLE people RENAME TO others")
@@ -306,6 +460,8 @@ def test_check_finds_what_is_wrong(people, tmp_path):
     assert "has a parameter, :id" in complaint("ORDER BY id", "WHERE id = :id")
     assert "people" in complaint("SELECT id, name", "DELETE FROM people WHERE name")
     assert "says neither" in complaint('refresh = { every = "1s" }', "refresh = {}")
+    if people.url.startswith("postgres"):
+        assert '"full" is for' in complaint('every = "1s"', 'every = "1s", full = "1m"')
     assert "too old for ever" in complaint('refresh = { every = "1s" }', 'stale_after = "1s"')
     assert "something else has the path /people" in \
         complaint("[[resident]]", '[[endpoint]]\npath = "/people"\nget = "SELECT 1"\n[[resident]]')

@@ -1,5 +1,8 @@
 #include "api/resident/dictionary.h"
 
+#include <algorithm>
+#include <bit>
+
 #include <xxhash.h>
 
 namespace sluice::api::resident {
@@ -45,7 +48,11 @@ std::uint32_t Dictionary::find(const Key& key) const {
     }
     return none;
   }
-  if (growing_.empty()) return none;
+  if (growing_.empty()) {
+    const auto found = std::ranges::lower_bound(numbers_, key.number);
+    return found != numbers_.end() && *found == key.number ? static_cast<std::uint32_t>(found - numbers_.begin())
+                                                           : none;
+  }
   for (std::size_t slot = home_of(hashed, growing_.size()); growing_[slot].id != none;) {
     if (growing_[slot].tag == tag_of(hashed) && equal(growing_[slot].id, key)) return growing_[slot].id;
     slot = slot + 1 == growing_.size() ? 0 : slot + 1;
@@ -54,6 +61,11 @@ std::uint32_t Dictionary::find(const Key& key) const {
 }
 
 std::uint32_t Dictionary::intern(const Key& key) {
+  // Numbers that come in order, as keys and times of entry do, are new each time: nobody has to look.
+  if (fixed_ && growing_.empty() && (numbers_.empty() || key.number > numbers_.back())) {
+    numbers_.push_back(key.number);
+    return size() - 1;
+  }
   if (std::size_t{size()} * 3 >= growing_.size() * 2) grow();
   const std::uint64_t hashed = hash(key);
   std::size_t slot = home_of(hashed, growing_.size());
@@ -73,7 +85,7 @@ std::uint32_t Dictionary::intern(const Key& key) {
 }
 
 void Dictionary::grow() {
-  const std::size_t slots = growing_.empty() ? 64 : growing_.size() * 2;
+  const std::size_t slots = std::max(std::bit_ceil(std::size_t{size()} * 2 + 32), growing_.size() * 2);
   growing_ = std::vector<Tagged>();  // an empty list assigned would leave the memory where it is
   growing_.resize(slots);
   for (std::uint32_t id = 0; id < size(); ++id) {
@@ -82,6 +94,25 @@ void Dictionary::grow() {
         next_empty(growing_, home_of(hashed, slots), [](const Tagged& one) { return one.id == none; });
     growing_[slot] = {.tag = tag_of(hashed), .id = id};
   }
+
+  bool Dictionary::fill(std::span<const Key> keys) {
+    if (fixed_) {
+      numbers_.reserve(keys.size());
+      for (const Key& key : keys) numbers_.push_back(key.number);
+    } else {
+      std::size_t bytes = 0;
+      for (const Key& key : keys) bytes += key.bytes.size();
+      if (bytes >= none) return false;
+      bytes_.reserve(bytes);
+      ends_.reserve(keys.size());
+      for (const Key& key : keys) {
+        bytes_.append(key.bytes);
+        ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+      }
+    }
+    index();
+    return true;
+  }
 }
 
 void Dictionary::trim() {
@@ -89,6 +120,10 @@ void Dictionary::trim() {
   numbers_.shrink_to_fit();
   bytes_.shrink_to_fit();
   ends_.shrink_to_fit();
+  index();
+}
+
+void Dictionary::index() {
   slots_.assign(std::size_t{size()} * 5 / 4 + 1, none);
   for (std::uint32_t id = 0; id < size(); ++id) {
     const std::size_t home = home_of(hash(at(id)), slots_.size());

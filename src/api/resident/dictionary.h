@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ class Dictionary {
   // The key's number, which is new where size() has grown. `none`: the texts are longer than 4 GiB together.
   [[nodiscard]] std::uint32_t intern(const Key& key);
   [[nodiscard]] std::uint32_t find(const Key& key) const;
+  // All keys at once, of an empty dictionary, and no two the same; they get the numbers 0, 1, 2. It is trimmed
+  // afterwards. False: as above.
+  [[nodiscard]] bool fill(std::span<const Key> keys);
   // Gives back what was room to grow. No intern() follows.
   void trim();
 
@@ -44,12 +48,13 @@ class Dictionary {
   [[nodiscard]] std::uint64_t hash(const Key& key) const;
   [[nodiscard]] bool equal(std::uint32_t id, const Key& key) const;
   void grow();
+  void index();
 
   const bool fixed_;
   std::vector<std::uint64_t> numbers_;
   std::string bytes_;
   std::vector<std::uint32_t> ends_;   // of each key in bytes_
-  std::vector<Tagged> growing_;       // until trim(): linear probing
+  std::vector<Tagged> growing_;       // until trim(): linear probing; empty as well while numbers come in order
   std::vector<std::uint32_t> slots_;  // from then on, likewise; `none`: empty
 };
 

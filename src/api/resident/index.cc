@@ -72,12 +72,20 @@ void Index::build() {
     if (!std::ranges::is_sorted(keys)) std::ranges::sort(keys);
     for (std::uint32_t i = 0; i < count; ++i) order_[i] = keys[i].second;
   }
-  const bool in_order = std::ranges::is_sorted(order_);
+  rank_rows(std::ranges::is_sorted(order_));
+  // An empty list assigned would leave the memory where it is.
+  ids_ = std::vector<std::uint32_t>();
+  owners_ = std::vector<std::uint32_t>();
+}
+
+// The ranks of rows, from `order_`, which is not needed where all are in order.
+void Index::rank_rows(bool in_order) {
+  const std::uint32_t count = values_.size();
   if (type_.orders() && !(unique_ && in_order)) {
     const auto fill = [&](auto& ranks) {
       ranks.assign(row_, static_cast<std::remove_cvref_t<decltype(ranks[0])>>(count));
       for (std::uint32_t rank = 0; rank < count; ++rank) {
-        for (const std::uint32_t row : rows_of(order_[rank]))
+        for (const std::uint32_t row : rows_of_rank(rank))
           ranks[row] = static_cast<std::remove_cvref_t<decltype(ranks[0])>>(rank);
       }
     };
@@ -89,10 +97,7 @@ void Index::build() {
       fill(row_ranks_);
     }
   }
-  // An empty list assigned would leave the memory where it is.
   if (in_order) order_ = std::vector<std::uint32_t>();
-  ids_ = std::vector<std::uint32_t>();
-  owners_ = std::vector<std::uint32_t>();
 }
 
 Postings Index::rows_of(std::uint32_t id) const {

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "api/resident/dictionary.h"
@@ -36,12 +38,21 @@ class Index {
   // When all are there: puts the values in order. Takes its time, on any thread.
   void build();
 
+  // The index that a table would have which was made of rows of two others: `places` says of each row where it is now,
+  // Dictionary::none of one that is not there any more; those of `old` keep their order. Both are of one type. It sorts
+  // nothing. Null: the values are longer than 4 GiB.
+  [[nodiscard]] static std::unique_ptr<Index> merged(const Index& old, std::span<const std::uint32_t> old_places,
+                                                     const Index& other, std::span<const std::uint32_t> other_places,
+                                                     std::uint32_t rows);
+
   // ---- Afterwards.
   [[nodiscard]] const ValueType& type() const { return type_; }
   [[nodiscard]] std::uint32_t values() const { return values_.size(); }
   // Dictionary::none: no row has it.
   [[nodiscard]] std::uint32_t find(const Key& key) const { return values_.find(key); }
   [[nodiscard]] Postings rows_of(std::uint32_t id) const;
+  // A view. Precondition: unique().
+  [[nodiscard]] Key value_of_row(std::uint32_t row) const { return values_.at(row); }
   [[nodiscard]] const std::vector<std::uint32_t>& nulls() const { return nulls_; }
   // Each row has a value, and no two the same.
   [[nodiscard]] bool unique() const { return unique_; }
@@ -62,6 +73,7 @@ class Index {
   [[nodiscard]] std::size_t memory() const;
 
  private:
+  void rank_rows(bool in_order);
   [[nodiscard]] std::uint32_t id_of(std::uint32_t rank) const { return order_.empty() ? rank : order_[rank]; }
 
   ValueType type_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/resident/resident.h"
+#include "api/resident/since.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
@@ -19,12 +20,23 @@ struct LoadError {
   bool may_pass = false;  // the database cannot be reached
 };
 
+struct Loaded {
+  std::shared_ptr<const Table> table;
+  Since since;  // where the plan says what the changes are
+};
+
 // Runs the query and makes a version of its rows: encodes them here as they come, block by block, and indexes them on a
 // thread of the pool. All outlive the task.
-[[nodiscard]] core::Task<std::expected<std::shared_ptr<const Table>, LoadError>> load(const Plan& plan,
-                                                                                      sql::Database& database,
-                                                                                      core::Reactor& reactor,
-                                                                                      core::Mailbox& mailbox,
-                                                                                      core::BlockingPool& threads);
+[[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Database& database,
+                                                                core::Reactor& reactor, core::Mailbox& mailbox,
+                                                                core::BlockingPool& threads);
+
+// Likewise from the version before and what has changed since then; the version before itself, where nothing has.
+// Precondition: plan.changes, since.known().
+[[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load_changes(const Plan& plan,
+                                                                        std::shared_ptr<const Table> old, Since since,
+                                                                        sql::Database& database, core::Reactor& reactor,
+                                                                        core::Mailbox& mailbox,
+                                                                        core::BlockingPool& threads);
 
 }  // namespace sluice::api::resident

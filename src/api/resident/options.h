@@ -13,6 +13,10 @@ namespace sluice::api::resident {
 struct RefreshOptions {
   Duration every{};  // 0: never
   Located<std::string> notify;
+  Located<std::string> changes;
+  Located<std::string> version;
+  Located<std::string> deleted;
+  Located<Duration> full{1h};  // 0: never
   Position position;
 
   template <class Visitor>
@@ -21,6 +25,19 @@ struct RefreshOptions {
             {.min = 10ms, .max = 365 * 24h});
     v.field("notify", &RefreshOptions::notify,
             "PostgreSQL: the channel of NOTIFY. A notification lets the query run again.");
+    v.field("changes", &RefreshOptions::changes,
+            "Instead of the query: the statement whose rows are new or other since the version `:since`. It has the "
+            "columns of the query, and that of `deleted`; others do not matter. The table needs a `key`.");
+    v.field("version", &RefreshOptions::version,
+            "The column of both statements whose greatest value so far is `:since`: a version, or the time of the "
+            "last change.");
+    v.field("deleted", &RefreshOptions::deleted,
+            "The column of `changes` that says of a row that it goes: true, a number other than 0, or anything else "
+            "that is not NULL, such as a time.");
+    v.field("full", &RefreshOptions::full,
+            "After so long the query is run all the same, with `changes` and with SQLite, where else it is run only "
+            "after a commit. `0`: never.",
+            {.max = 365 * 24h});
     v.position(&RefreshOptions::position);
   }
 };

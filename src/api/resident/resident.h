@@ -3,11 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "api/negotiation.h"
 #include "api/resident/answer_cache.h"
+#include "api/resident/delta.h"
 #include "api/resident/options.h"
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
@@ -21,6 +23,12 @@
 
 namespace sluice::api::resident {
 
+// What has changed since a version.
+struct Changes {
+  sql::Statement statement;
+  ChangesShape shape;
+};
+
 // A [[resident]] made ready. Immutable, shared by all cores.
 struct Plan {
   std::string name;
@@ -30,6 +38,7 @@ struct Plan {
   std::size_t cache = 0;   // bytes of each core
   sql::Statement statement;
   Duration timeout{};
+  std::optional<Changes> changes;
 };
 
 // What is told to each core about a table.

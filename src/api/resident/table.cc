@@ -48,6 +48,20 @@ std::uint64_t Table::memory() const {
   return sum;
 }
 
+std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared_ptr<Table> table,
+                                                                     const TableShape& shape) {
+  // With the columns: where there are no rows, some formats still have their names.
+  std::string names;
+  for (std::size_t i = 0; i < table->columns_.size(); ++i) names += table->text_.name(i);
+  const std::string_view text = table->json_.text();
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), XXH3_64bits(names.data(), names.size()));
+  table->state_ = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  if (table->memory() > shape.memory_limit) {
+    return std::unexpected(fmt::format("it takes {} bytes, and its memory is {}", table->memory(), shape.memory_limit));
+  }
+  return table;
+}
+
 TableBuilder::TableBuilder(const TableShape& shape, std::span<const sql::Column> columns)
     : shape_(shape), table_(new Table({columns.begin(), columns.end()})), json_(sql::Format::ndjson, table_->columns_) {
   if (shape.csv) {
@@ -141,17 +155,7 @@ std::expected<std::shared_ptr<const Table>, std::string> TableBuilder::finish() 
       return std::unexpected(fmt::format("several rows have the key {}", values[*table_->key_].substr(0, 100)));
     }
   }
-  // With the columns: where there are no rows, some formats still have their names.
-  std::string names;
-  for (std::size_t i = 0; i < table_->columns_.size(); ++i) names += table_->text_.name(i);
-  const std::string_view text = table_->json_.text();
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), XXH3_64bits(names.data(), names.size()));
-  table_->state_ = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-  if (table_->memory() > shape_.memory_limit) {
-    return std::unexpected(
-        fmt::format("it takes {} bytes, and its memory is {}", table_->memory(), shape_.memory_limit));
-  }
-  return std::move(table_);
+  return Table::seal(std::move(table_), shape_);
 }
 
 }  // namespace sluice::api::resident

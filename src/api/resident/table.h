@@ -68,7 +68,11 @@ class Table {
 
  private:
   friend class TableBuilder;
+  friend class Delta;
   explicit Table(std::vector<sql::Column> columns) : columns_(std::move(columns)), text_(columns_) {}
+  // When rows and indexes are there.
+  [[nodiscard]] static std::expected<std::shared_ptr<const Table>, std::string> seal(std::shared_ptr<Table> table,
+                                                                                     const TableShape& shape);
 
   std::vector<sql::Column> columns_;
   RowText text_;

@@ -518,6 +518,21 @@ class Checker {
     check_default(parameter.name, options);
   }
 
+  void check_changes(const api::resident::ResidentOptions& resident, const api::resident::RefreshOptions& refresh) {
+    if (refresh.changes.value.empty()) {
+      for (const auto* option : {&refresh.version, &refresh.deleted}) {
+        if (!option->value.empty()) complain(option->position, "without \"changes\" it means nothing");
+      }
+      return;
+    }
+    if (refresh.version.value.empty()) {
+      complain(refresh.changes.position, "\"changes\" needs a \"version\": the column that says where they begin");
+    }
+    if (resident.key.value.empty()) {
+      complain(refresh.changes.position, "\"changes\" needs the table's \"key\", which finds the rows that change");
+    }
+  }
+
   void check_resident(api::resident::ResidentOptions& resident) {
     choose_database(resident.database, resident.position, "this resident table");
     check_use(resident.use);
@@ -539,6 +554,11 @@ class Checker {
       if (!refresh.notify.value.empty() && database != options_.databases.end() && database->value.is_sqlite()) {
         complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
                  "write every = \"1s\"");
+      }
+      check_changes(resident, refresh);
+      if (refresh.full.position.line != 0 && refresh.changes.value.empty() && database != options_.databases.end() &&
+          !database->value.is_sqlite()) {
+        complain(refresh.full.position, "\"full\" is for \"changes\" and for SQLite; here all loads are full");
       }
     }
     if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every == Duration{})) {
