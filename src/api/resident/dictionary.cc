@@ -94,25 +94,25 @@ void Dictionary::grow() {
         next_empty(growing_, home_of(hashed, slots), [](const Tagged& one) { return one.id == none; });
     growing_[slot] = {.tag = tag_of(hashed), .id = id};
   }
+}
 
-  bool Dictionary::fill(std::span<const Key> keys) {
-    if (fixed_) {
-      numbers_.reserve(keys.size());
-      for (const Key& key : keys) numbers_.push_back(key.number);
-    } else {
-      std::size_t bytes = 0;
-      for (const Key& key : keys) bytes += key.bytes.size();
-      if (bytes >= none) return false;
-      bytes_.reserve(bytes);
-      ends_.reserve(keys.size());
-      for (const Key& key : keys) {
-        bytes_.append(key.bytes);
-        ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-      }
+bool Dictionary::fill(std::span<const Key> keys) {
+  if (fixed_) {
+    numbers_.reserve(keys.size());
+    for (const Key& key : keys) numbers_.push_back(key.number);
+  } else {
+    std::size_t bytes = 0;
+    for (const Key& key : keys) bytes += key.bytes.size();
+    if (bytes >= none) return false;
+    bytes_.reserve(bytes);
+    ends_.reserve(keys.size());
+    for (const Key& key : keys) {
+      bytes_.append(key.bytes);
+      ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     }
-    index();
-    return true;
   }
+  index();
+  return true;
 }
 
 void Dictionary::trim() {
