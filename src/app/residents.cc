@@ -24,6 +24,9 @@ using api::resident::Table;
 
 constexpr Duration first_pause = 500ms;  // after a failure, and twice as long after each further one
 constexpr Duration longest_pause = 30s;
+// Versions of one table beside the one that is served: slow clients still read them. Beyond it no new one is loaded.
+constexpr std::size_t most_retired = 4;
+constexpr Duration retired_look = 20ms;  // how often it is seen whether they are still read
 
 // Nothing: there is no probe, or it cannot say; then the rows are read.
 core::Task<std::optional<std::uint64_t>> version_of(sql::ChangeProbe* probe, core::BlockingPool& threads,
@@ -120,6 +123,7 @@ class Residents::Refresher {
       } else {
         (void)co_await alarm_.wait(next_refresh());
       }
+      while (retiring_ == most_retired) co_await core::Sleep(reactor, reactor.now() + retired_look);
       const Instant begin = reactor.now();
       // Before the query begins: what is committed meanwhile is found the next time.
       const auto version = co_await version_of(mark_.probe.get(), threads_, core_.mailbox());
@@ -199,9 +203,11 @@ class Residents::Refresher {
 
   // Giving back the memory of a large table takes a while, so a thread does it, once nobody reads it any more.
   void retire(std::shared_ptr<const Table> table) {
+    ++retiring_;
     core_.tasks().spawn([](Refresher& self, std::shared_ptr<const Table> old) -> core::Task<void> {
       core::Reactor& reactor = self.core_.reactor();
-      while (old.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + 50ms);
+      while (old.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);
+      --self.retiring_;
       auto work = [last = std::move(old)]() mutable {
         last.reset();
         return true;
@@ -224,6 +230,7 @@ class Residents::Refresher {
   Duration every_{};
   Duration full_{};  // 0: each load is, or none has to be
   bool listens_ = false;
+  std::size_t retiring_ = 0;  // versions that somebody may still read
   Counters counters_;
 };
 
