@@ -18,10 +18,14 @@ bool Dictionary::equal(std::uint32_t id, const Key& key) const {
   return fixed_ ? numbers_[id] == key.number : at(id).bytes == key.bytes;
 }
 
+std::size_t Dictionary::first_slot_of(const Key& key) const {
+  // The upper half of a product maps the hash to the slots evenly, however many there are.
+  return static_cast<std::size_t>(static_cast<unsigned __int128>(hash(key)) * slots_.size() >> 64);
+}
+
 std::size_t Dictionary::slot_of(const Key& key) const {
   const std::size_t count = slots_.size();
-  // The upper half of a product maps the hash to the slots evenly, however many there are.
-  std::size_t slot = static_cast<std::size_t>(static_cast<unsigned __int128>(hash(key)) * count >> 64);
+  std::size_t slot = first_slot_of(key);
   while (slots_[slot] != none && !equal(slots_[slot], key)) slot = slot + 1 == count ? 0 : slot + 1;
   return slot;
 }
@@ -66,7 +70,12 @@ bool Dictionary::fill(std::span<const Key> keys) {
 void Dictionary::resize(std::size_t slots) {
   slots_ = std::vector<std::uint32_t>();  // first: the old and the new ones are never there together
   slots_.assign(slots, none);
-  for (std::uint32_t id = 0; id < size(); ++id) slots_[slot_of(at(id))] = id;
+  for (std::uint32_t id = 0; id < size(); ++id) {
+    // No two are the same, so there is nothing to compare.
+    std::size_t slot = first_slot_of(at(id));
+    while (slots_[slot] != none) slot = slot + 1 == slots ? 0 : slot + 1;
+    slots_[slot] = id;
+  }
 }
 
 void Dictionary::trim() {

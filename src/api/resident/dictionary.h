@@ -40,6 +40,8 @@ class Dictionary {
  private:
   [[nodiscard]] std::uint64_t hash(const Key& key) const;
   [[nodiscard]] bool equal(std::uint32_t id, const Key& key) const;
+  // Where it is looked for first.
+  [[nodiscard]] std::size_t first_slot_of(const Key& key) const;
   // The slot where the key is, or would be.
   [[nodiscard]] std::size_t slot_of(const Key& key) const;
   void resize(std::size_t slots);
