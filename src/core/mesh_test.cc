@@ -303,6 +303,7 @@ class CountingReactor final : public Reactor {
   Io send_file(Handle&, int, std::uint64_t, std::size_t) override { return {.error = ENOSYS}; }
   void turn(Instant) override { run_hooks(); }
   void wake() noexcept override { ++wakes; }
+  void set_quiet(Handle&, bool) noexcept override {}
 };
 
 TEST(Mesh, a_burst_wakes_a_sleeper_once_and_an_awake_core_never) {

@@ -5,6 +5,8 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include "base/assert.h"
+
 namespace sluice::core {
 
 std::size_t Reactor::unsent(const Handle& handle) const noexcept {
@@ -16,6 +18,38 @@ TurnHook::~TurnHook() {
   if (previous_ == nullptr) return;
   *previous_ = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
+}
+
+void Lull::unlink() {
+  if (!pending()) return;
+  *previous_ = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  previous_ = nullptr;
+}
+
+void Reactor::begin_lull(Lull& lull, Duration time) {
+  SLUICE_ASSERT(!lull.pending() && !lull.handle_.may_read && time > Duration::zero());
+  if (!std::exchange(lull.quiet_, true)) set_quiet(lull.handle_, true);
+  lull.end_ = now_ + time;
+  Lull** place = &lulls_;
+  while (*place != nullptr && (*place)->end_ <= lull.end_) place = &(*place)->next_;
+  lull.next_ = *place;
+  lull.previous_ = place;
+  if (lull.next_ != nullptr) lull.next_->previous_ = &lull.next_;
+  *place = &lull;
+}
+
+void Reactor::end_lull(Lull& lull) {
+  lull.unlink();
+  if (std::exchange(lull.quiet_, false) && lull.handle_.open()) set_quiet(lull.handle_, false);
+}
+
+Handle* Reactor::take_due_lull() {
+  if (lulls_ == nullptr || lulls_->end_ > now_) return nullptr;
+  Lull& lull = *lulls_;
+  lull.unlink();
+  lull.handle_.may_read = true;
+  return &lull.handle_;
 }
 
 void Reactor::link(TurnHook& hook, TurnHook*& list) {

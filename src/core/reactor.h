@@ -69,6 +69,27 @@ class TurnHook {
   TurnHook** previous_ = nullptr;
 };
 
+// A time in which what arrives for a handle wakes nobody: for who reads a stream that comes in many small pieces, and
+// would be woken by each of them. At its end the handle `may_read`, and its reader is called. The peer's end, and room
+// to write, are told of at once. It may be that it ends early.
+class Lull {
+ public:
+  explicit Lull(Handle& handle) : handle_(handle) {}
+  Lull(const Lull&) = delete;
+  ~Lull() { unlink(); }
+  [[nodiscard]] bool pending() const { return previous_ != nullptr; }
+
+ private:
+  friend class Reactor;
+  void unlink();
+
+  Handle& handle_;
+  bool quiet_ = false;
+  Instant end_{};
+  Lull* next_ = nullptr;
+  Lull** previous_ = nullptr;
+};
+
 struct ListenOptions {
   int backlog = 4096;
   bool reuse_port = true;
@@ -115,6 +136,14 @@ class Reactor {
   // how fast it takes them, however large the socket's buffer is.
   [[nodiscard]] virtual std::size_t unsent(const Handle& handle) const noexcept;
 
+  // Counts from now(), and is more exact than a timer: a lull is some hundred microseconds long. When it is over the
+  // handle stays quiet: what has been found then is followed by another lull, or by end_lull(). Precondition: none is
+  // pending, may_read is not set, the time is more than none.
+  void begin_lull(Lull& lull, Duration time);
+  // From here on all that arrives is told of, and so is what has arrived. Before the handle is closed; harmless where
+  // none has begun.
+  void end_lull(Lull& lull);
+
   // One turn: runs the hooks that are pending; waits until something is ready, `until`, or wake(), but not where a hook
   // is pending for the next turn; dispatches; fires timers; runs the turn's hooks.
   virtual void turn(Instant until) = 0;
@@ -135,6 +164,13 @@ class Reactor {
   [[nodiscard]] bool next_turn_is_due() const { return next_turn_ != nullptr; }
   [[nodiscard]] std::size_t timers_armed() const { return timers_.size(); }
 
+  // Of the first lull.
+  [[nodiscard]] Instant next_lull() const { return lulls_ == nullptr ? never : lulls_->end_; }
+  // The handle of one that is over, which then may_read; null: there is none.
+  [[nodiscard]] Handle* take_due_lull();
+  // What arrives is told of no more, or is again, as what has arrived meanwhile.
+  virtual void set_quiet(Handle& handle, bool quiet) noexcept = 0;
+
   Instant now_;
 
  private:
@@ -144,6 +180,7 @@ class Reactor {
 
   TurnHook* hooks_ = nullptr;
   TurnHook* next_turn_ = nullptr;
+  Lull* lulls_ = nullptr;  // by their ends; one for each of a few streams
 };
 
 // The back ends that are the machine's. A reactor of theirs is made, used and destroyed on one thread; making it throws

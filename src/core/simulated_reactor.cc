@@ -74,6 +74,7 @@ struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
   bool reset_on_close = false;
   bool no_room = false;   // a send has met a full buffer: the kernel announces room only then
   bool vanished = false;  // by a fault: nothing more gets through
+  bool is_quiet = false;  // what arrives is no edge
 
   // A listener.
   std::deque<std::shared_ptr<Socket>> queue;
@@ -527,7 +528,7 @@ void SimulatedReactor::deliver(Packet& packet) {
       break;
     case Kind::fin:
       to.fin_received = true;
-      edge(to, readable);
+      edge(to, readable | peer_end);
       break;
     case Kind::reset:
       deliver_reset(to);
@@ -601,9 +602,16 @@ unsigned SimulatedReactor::poll(const Socket& socket) const {
 }
 
 void SimulatedReactor::edge(Socket& socket, unsigned bits) {
+  if (socket.is_quiet) bits &= ~readable;
   if (socket.handle == nullptr || bits == 0) return;
   socket.edges |= bits;
   if (!std::exchange(socket.has_edge, true)) edges_.push_back(socket.shared_from_this());
+}
+
+void SimulatedReactor::set_quiet(Handle& handle, bool quiet) noexcept {
+  Socket& socket = socket_of(handle);
+  socket.is_quiet = quiet;
+  edge(socket, poll(socket));  // whoever changes what he waits for is told what is ready
 }
 
 // As epoll_wait does: what is true now of those who had an edge. An event may be stale by the time it is dispatched.
@@ -619,7 +627,7 @@ void SimulatedReactor::harvest() {
     if (socket.handle == nullptr) continue;
     // An event carries every state that is true, not only the one that has changed. A consumer must cope with knowing
     // more, and must not depend on it: a direction without an edge of its own is told of only now and then.
-    const unsigned all = poll(socket);
+    const unsigned all = poll(socket) & (socket.is_quiet ? ~readable : everything);
     const unsigned bits = happens(0.5) ? all : all & (wanted | peer_end | hang_up | error_bit);
     if (bits != 0) batch_.push_back({std::move(edges_[i]), bits});
   }
@@ -647,7 +655,7 @@ void SimulatedReactor::turn(Instant until) {
   if (woken_.exchange(false, std::memory_order_acquire) || !edges_.empty() || next_turn_is_due()) {
     now_ += turn_cost;
   } else {
-    Instant next = std::min(until, timers().next());
+    Instant next = std::min({until, timers().next(), next_lull()});
     if (!packets_.empty()) next = std::min(next, packets_.front().when);
     if (next != never) now_ = std::max(now_ + turn_cost, next);
   }
@@ -660,13 +668,14 @@ void SimulatedReactor::turn(Instant until) {
     }
   }
   batch_.clear();
+  while (Handle* const handle = take_due_lull()) dispatch(*handle, 0);
   timers().advance(now_);
   run_hooks();
 }
 
 bool SimulatedReactor::deadlocked() const {
-  return packets_.empty() && edges_.empty() && timers_armed() == 0 && !hooks_pending() && !next_turn_is_due() &&
-         !woken_.load(std::memory_order_acquire);
+  return packets_.empty() && edges_.empty() && timers_armed() == 0 && next_lull() == never && !hooks_pending() &&
+         !next_turn_is_due() && !woken_.load(std::memory_order_acquire);
 }
 
 }  // namespace sluice::core

@@ -117,6 +117,7 @@ class SimulatedReactor final : public Reactor {
   void answer_with_reset(Socket& closed);
   void break_connection(Socket& socket);
   void announce_later(Socket& socket, unsigned edge);
+  void set_quiet(Handle& handle, bool quiet) noexcept override;
 
   void arrive();
   void deliver(Packet& packet);

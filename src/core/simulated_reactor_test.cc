@@ -396,6 +396,114 @@ TEST_P(ReactorContract, WhatIsNotReadIsNotAnnouncedAgain) {
   server.handle.reader = nullptr;
 }
 
+// io_uring's may say something in a lull.
+TEST_P(ReactorContract, ALullIsQuietUntilItsEndAndThenTellsOfAllThatHasCome) {
+  Endpoint client(*reactor), server(*reactor);
+  join(client, server);
+  run_for(20ms);  // the events of the registration
+  server.start();
+  client.start();
+  Lull lull(server.handle);
+  for (int round = 0; round < 3; ++round) {
+    const int before = server.wake_ups;
+    const Instant end = reactor->now() + 40ms;
+    reactor->begin_lull(lull, 40ms);
+    EXPECT_TRUE(lull.pending());
+    client.send("a");
+    run_for(10ms);
+    client.send("b");
+    run_for(10ms);
+    if (!GetParam().is_uring && lull.pending()) {
+      EXPECT_EQ(server.wake_ups, before);
+    }
+    run_until([&] { return !lull.pending(); });
+    EXPECT_GE(reactor->now(), end);
+    EXPECT_EQ(server.received, "ab");
+    server.received.clear();
+  }
+  // It stays quiet until somebody says that it is over, who is told of what has come meanwhile.
+  const int before = server.wake_ups;
+  client.send("c");
+  run_for(10ms);
+  if (!GetParam().is_uring) {
+    EXPECT_EQ(server.wake_ups, before);
+  }
+  reactor->end_lull(lull);
+  run_until([&] { return server.received == "c"; });
+  client.send("d");
+  run_until([&] { return server.received == "cd"; });
+}
+
+TEST_P(ReactorContract, ALullInWhichNothingComesEndsToo) {
+  Endpoint client(*reactor), server(*reactor);
+  join(client, server);
+  run_for(20ms);
+  server.start();
+  client.start();
+  Lull lull(server.handle);
+  const int before = server.wake_ups;
+  reactor->begin_lull(lull, 200us);
+  run_until([&] { return !lull.pending(); });
+  EXPECT_EQ(server.wake_ups, before + 1);
+  EXPECT_FALSE(server.handle.may_read);
+  // Broken off, it is over at once.
+  reactor->begin_lull(lull, 1h);
+  reactor->end_lull(lull);
+  EXPECT_FALSE(lull.pending());
+  reactor->end_lull(lull);
+  client.send("a");
+  run_until([&] { return server.received == "a"; });
+}
+
+TEST_P(ReactorContract, TheEndOfThePeerEndsALull) {
+  Endpoint clients[2]{Endpoint(*reactor), Endpoint(*reactor)}, servers[2]{Endpoint(*reactor), Endpoint(*reactor)};
+  for (int i = 0; i < 2; ++i) join(clients[i], servers[i]);
+  run_for(20ms);
+  Lull lulls[2]{Lull(servers[0].handle), Lull(servers[1].handle)};
+  const Instant start = reactor->now();
+  for (int i = 0; i < 2; ++i) {
+    servers[i].start();
+    clients[i].start();
+    reactor->begin_lull(lulls[i], 1h);
+  }
+  clients[0].send("the last");
+  clients[0].end();
+  run_until([&] { return servers[0].ended; });
+  EXPECT_EQ(servers[0].received, "the last");
+  reactor->reset_on_close(clients[1].handle);
+  clients[1].close();
+  run_until([&] { return servers[1].read_error != 0; });
+  EXPECT_LT(reactor->now(), start + 1h);
+  for (Lull& lull : lulls) reactor->end_lull(lull);
+}
+
+TEST_P(ReactorContract, LullsEndInTheirOrderAndOneThatIsDestroyedNever) {
+  constexpr int count = 4;
+  std::vector<std::unique_ptr<Endpoint>> clients, servers;
+  std::vector<std::unique_ptr<Lull>> lulls;
+  std::vector<int> order;
+  for (int i = 0; i < count; ++i) {
+    clients.push_back(std::make_unique<Endpoint>(*reactor));
+    servers.push_back(std::make_unique<Endpoint>(*reactor));
+    join(*clients[i], *servers[i]);
+  }
+  run_for(20ms);
+  for (int i = 0; i < count; ++i) {
+    servers[i]->start();
+    servers[i]->on_read = [&order, i] { order.push_back(i); };
+    lulls.push_back(std::make_unique<Lull>(servers[i]->handle));
+  }
+  const Duration times[] = {3ms, 1ms, 2ms, 2ms};
+  for (int i = 0; i < count; ++i) reactor->begin_lull(*lulls[i], times[i]);
+  lulls[2].reset();
+  run_until([&] { return order.size() == 3; });
+  run_for(10ms);
+  EXPECT_EQ(order, (std::vector{1, 3, 0}));
+  for (const auto& lull : lulls) {
+    if (lull) reactor->end_lull(*lull);
+  }
+}
+
 TEST_P(ReactorContract, RoomIsAnnouncedToWhomeverHasMetTheEndOfIt) {
   Endpoint client(*reactor), server(*reactor);
   join(client, server);

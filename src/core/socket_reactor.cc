@@ -183,11 +183,16 @@ bool SocketReactor::dispatch(Handle& handle) {
 
 int SocketReactor::timeout_ms(Instant until) {
   if (next_turn_is_due()) return 0;
-  const Instant first = std::min(until, timers().next());
+  const Instant first = std::min({until, timers().next(), next_lull()});
   if (first == never) return -1;
   const Duration left = first - now_;
   if (left <= Duration::zero()) return 0;
   return static_cast<int>(std::min<std::int64_t>((left + 999'999ns) / 1ms, 60'000));
+}
+
+Duration SocketReactor::exact_timeout(Instant until) {
+  if (next_turn_is_due()) return {};
+  return std::max(std::min({until, timers().next(), next_lull()}) - clock(), Duration{});
 }
 
 }  // namespace sluice::core

@@ -57,8 +57,14 @@ class SocketReactor : public Reactor {
     if (dispatching_ == &handle) dispatching_ = nullptr;
   }
 
-  // Until `until` or the first timer: negative for ever, rounded up.
+  // Until `until`, the first timer, or the end of the first lull: negative for ever, rounded up.
   [[nodiscard]] int timeout_ms(Instant until);
+  // The same to the nanosecond, for while there is a lull. Reads the clock: it would be late by what the turn took.
+  [[nodiscard]] Duration exact_timeout(Instant until);
+  // To the readers whose lulls are over.
+  void end_lulls() {
+    while (Handle* const handle = take_due_lull()) (void)dispatch(*handle);
+  }
 
   [[nodiscard]] int wake_fd() const { return wake_; }
 

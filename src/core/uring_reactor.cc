@@ -215,7 +215,9 @@ class UringReactor final : public SocketReactor {
     if (io.ok() && io.bytes == 0 && size != 0) {
       socket.ended = true;
     } else if (!handle.may_read && !socket.receiving) {
-      if (std::exchange(socket.read_directly, 0) >= buffer_bytes) {
+      if (socket.quiet) {
+        watch(socket);  // for its end alone
+      } else if (std::exchange(socket.read_directly, 0) >= buffer_bytes) {
         poll_bytes(socket);
       } else {
         receive_more(socket, true);
@@ -226,9 +228,14 @@ class UringReactor final : public SocketReactor {
 
   void turn(Instant until) override {
     begin_turn();
-    enter(timeout_ms(until));
+    if (next_lull() == never) {
+      enter(timeout_ms(until));
+    } else {
+      enter(exact_timeout(until));
+    }
     look_at_clock();
     complete();
+    end_lulls();
     timers().advance(now_);
     run_hooks();
   }
@@ -261,6 +268,7 @@ class UringReactor final : public SocketReactor {
     bool polling = false;    // for bytes, once
     bool watching = false;   // for room and for the end, for good
     bool connecting = false;
+    bool quiet = false;       // is asked for what has come, and does not say
     bool ended = false;       // the kernel has said all that it has to say
     int error = 0;            // what the peer's end was, until somebody has been told
     std::uint16_t first = 0;  // of the buffers that are held
@@ -302,16 +310,25 @@ class UringReactor final : public SocketReactor {
   }
 
   void enter(int timeout_ms) {
-    [[maybe_unused]] int result = 0;
+    int result = 0;
     if (timeout_ms < 0) {
       result = io_uring_submit_and_wait(ring_, 1);
     } else if (timeout_ms == 0) {
       result = io_uring_submit_and_get_events(ring_);
     } else {
-      __kernel_timespec time{.tv_sec = timeout_ms / 1000, .tv_nsec = (timeout_ms % 1000) * 1'000'000LL};
-      io_uring_cqe* first = nullptr;
-      result = io_uring_submit_and_wait_timeout(ring_, &first, 1, &time, nullptr);
+      result = submit_and_wait(std::chrono::milliseconds(timeout_ms));
     }
+    check_entered(result);
+  }
+  void enter(Duration timeout) {
+    check_entered(timeout == Duration::zero() ? io_uring_submit_and_get_events(ring_) : submit_and_wait(timeout));
+  }
+  int submit_and_wait(Duration timeout) {
+    __kernel_timespec time{.tv_sec = timeout / 1s, .tv_nsec = (timeout % 1s).count()};
+    io_uring_cqe* first = nullptr;
+    return io_uring_submit_and_wait_timeout(ring_, &first, 1, &time, nullptr);
+  }
+  static void check_entered([[maybe_unused]] int result) {
     SLUICE_ASSERT(result >= 0 || result == -EINTR || result == -ETIME || result == -EAGAIN || result == -EBUSY);
   }
 
@@ -470,6 +487,13 @@ class UringReactor final : public SocketReactor {
     begin(&socket, Operation::watch,
           [&](io_uring_sqe* sqe) { io_uring_prep_poll_multishot(sqe, socket.fd, POLLOUT | POLLRDHUP); });
     socket.watching = true;
+  }
+  // A poll for bytes that is out already is left to end by itself, and wakes once more. While the kernel receives, it
+  // goes on.
+  void set_quiet(Handle& handle, bool quiet) noexcept override {
+    Socket& socket = *static_cast<Socket*>(handle.backend);
+    socket.quiet = quiet;
+    if (!quiet && !handle.may_read && !socket.receiving && !socket.ended) poll_bytes(socket);
   }
   void want_room(Handle& handle) noexcept override { watch(*static_cast<Socket*>(handle.backend)); }
   int untold_error(Handle& handle) noexcept override {

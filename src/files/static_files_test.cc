@@ -43,6 +43,7 @@ class StillReactor final : public core::Reactor {
   void wake() noexcept override {}
 
   std::int64_t wall_clock = 4'000'000'000'000'000'000;  // files made now lie in the past
+  void set_quiet(core::Handle&, bool) noexcept override {}
 };
 
 class StaticFilesTest : public testing::Test {

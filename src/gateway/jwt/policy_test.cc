@@ -36,6 +36,7 @@ class ClockReactor final : public core::Reactor {
 
  private:
   static std::unexpected<Error> no() { return fail(Errc::system); }
+  void set_quiet(core::Handle&, bool) noexcept override {}
 };
 
 std::shared_ptr<const KeySet> keys_of(std::string_view key = secret) {

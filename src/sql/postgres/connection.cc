@@ -40,6 +40,7 @@ Connection::Connection(Pool& pool, std::size_t index)
       index_(index),
       slow_(std::chrono::milliseconds(pool.options().slow_ms)),
       stream_(pool.reactor()),
+      lull_(stream_.handle()),
       reader_(&Connection::on_readable, *this),
       writer_(&Connection::on_writable, *this),
       watchdog_(&Connection::on_timer, *this),
@@ -92,6 +93,7 @@ core::Task<void> Connection::run(Role role) {
 }
 
 void Connection::close() {
+  pool_.reactor().end_lull(lull_);
   if (stream_.open()) {
     if (state_ == State::ready || state_ == State::broken) {
       stream_.handle().reader = nullptr;
@@ -233,6 +235,7 @@ void Connection::lease(Query& query, bool changes_role) {
   SLUICE_ASSERT(idle());
   leased_ = &query;
   lease_finished_ = false;
+  gathering_.begin(pool_.reactor().now());
   if (changes_role) set_role(Role::exclusive);
 }
 
@@ -302,6 +305,7 @@ void Connection::clean_up() {
 
 void Connection::release(Query&) {
   leased_ = nullptr;
+  pool_.reactor().end_lull(lull_);
   idle_since_ = pool_.reactor().now();
   // Also where the connection is broken: close() tells those who still wait, and this one does not.
   for (std::size_t i = 0; i < flight_size_; ++i) {
@@ -433,15 +437,33 @@ Connection::Received Connection::receive() {
 
 Connection::Received Connection::receive(std::size_t& total) {
   if (state_ != State::ready) return Received::broken;
-  if (!stream_.may_read()) return Received::nothing;
+  if (!stream_.may_read()) {
+    if (leased_ != nullptr) wait_for_more();
+    return Received::nothing;
+  }
   const core::Io io = inbox_.receive(stream_);
-  if (io.would_block()) return Received::nothing;
+  if (io.would_block()) {
+    if (leased_ != nullptr) wait_for_more();
+    return Received::nothing;
+  }
   if (!io.ok() || io.bytes == 0) {
     break_off(io.ok() ? "the server closed the connection" : "the connection to the server broke");
     return Received::broken;
   }
   total += io.bytes;
+  gathering_.received(io.bytes);
   return Received::bytes;
+}
+
+void Connection::wait_for_more() {
+  if (lull_.pending()) return;
+  core::Reactor& reactor = pool_.reactor();
+  const Duration pause = gathering_.pause(reactor.now());
+  if (pause != Duration::zero()) {
+    reactor.begin_lull(lull_, pause);
+  } else {
+    reactor.end_lull(lull_);
+  }
 }
 
 // Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the message.

@@ -13,6 +13,7 @@
 #include "net/stream.h"
 #include "sql/database.h"
 #include "sql/postgres/column_lists.h"
+#include "sql/postgres/gathering.h"
 #include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/server_error.h"
@@ -102,7 +103,7 @@ class Connection {
   void send_exclusive(Query& query);
   // Cuts what has arrived; gives up what the last call gave.
   [[nodiscard]] Progress scan(Piece& piece);
-  // One attempt at the socket.
+  // One attempt at the socket. Nothing: the lease's owner is told when there is more, or has gathered.
   [[nodiscard]] Received receive();
   // For conversations that are no queries: the messages go to out(), one Sync or Query a time.
   [[nodiscard]] Buffer& out() { return out_; }
@@ -229,6 +230,7 @@ class Connection {
   [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);
   [[nodiscard]] Received receive(std::size_t& total);
+  void wait_for_more();
   void break_off(std::string_view why);
   void break_off(Error why);
   void flush();
@@ -248,6 +250,7 @@ class Connection {
   const std::size_t index_;
   const Duration slow_;
   net::Stream stream_;
+  core::Lull lull_;
   ReadWaiter reader_;
   ReadWaiter writer_;
   Watchdog watchdog_;
@@ -290,6 +293,7 @@ class Connection {
   Query* delivering_ = nullptr;
   bool lease_finished_ = false;
   bool lease_stale_ = false;
+  Gathering gathering_;
   std::span<const Column> lease_columns_;
 };
 

@@ -553,6 +553,39 @@ TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
   EXPECT_LE(largest, 300u) << "blocks have a bound, however fast the server is";
 }
 
+// What comes fast is left to gather, and nothing that arrives then wakes anybody.
+TEST_F(PostgresTest, AStreamThatFallsSilentIsStillHeard) {
+  const Rows all =
+      fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n % 4000 = 0 THEN pg_sleep(0.05) END "
+                         "FROM generate_series(1, 14000) n",
+                         1));
+  ASSERT_FALSE(all.error) << all.error->message;
+  EXPECT_EQ(all.rows.size(), 14'000u);
+  // On the same connection, which tells of what comes again.
+  const std::size_t connections = database->open_connections();
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(fetch(must_prepare("SELECT 1", 10 + i, true)).error);
+  EXPECT_EQ(database->open_connections(), connections);
+
+  const Rows cut =
+      fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n = 8000 THEN "
+                         "pg_terminate_backend(pg_backend_pid()) END FROM generate_series(1, 14000) n",
+                         2));
+  ASSERT_TRUE(cut.error);
+  EXPECT_GE(cut.rows.size(), 1000u);
+  EXPECT_LT(cut.rows.size(), 14'000u);
+
+  Options chosen = options();
+  chosen.wait_ms = 200;
+  chosen.statement_timeout_ms = 300;
+  open(chosen);
+  const Rows late =
+      fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n = 8000 THEN pg_sleep(600) END "
+                         "FROM generate_series(1, 14000) n",
+                         3));
+  ASSERT_TRUE(late.error);
+  EXPECT_EQ(late.error->failure, Failure::timed_out);
+}
+
 TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   const Statement s = must_prepare("SELECT generate_series(1, 1000000000), 'cancel me'", 1);
   std::unique_ptr<Cursor> cursor;
@@ -587,7 +620,8 @@ class PostgresRolesTest : public PostgresTest {
   void SetUp() override {
     PostgresTest::SetUp();
     Cluster::shared().psql(
-        "SET client_min_messages = warning; DROP TABLE IF EXISTS notes; DROP ROLE IF EXISTS reader, writer, stranger, login;"
+        "SET client_min_messages = warning; DROP TABLE IF EXISTS notes; DROP ROLE IF EXISTS reader, writer, stranger, "
+        "login;"
         "CREATE ROLE reader; CREATE ROLE writer; CREATE ROLE stranger; CREATE ROLE login LOGIN NOINHERIT;"
         "GRANT reader, writer TO login; CREATE TABLE notes (owner text, n int);"
         "INSERT INTO notes SELECT CASE WHEN n % 2 = 0 THEN 'ada' ELSE 'bob' END, n FROM generate_series(1, 20000) n;"
@@ -646,7 +680,8 @@ TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
   EXPECT_GT(all.blocks, 1u);
   EXPECT_EQ(database->counters().shared_requests, 0u);
   EXPECT_EQ(database->counters().lost, 0u);
-  const Statement object = must_prepare("SELECT current_user::text, current_setting('transaction_read_only') FROM generate_series(1, 9)", 2, true);
+  const Statement object = must_prepare(
+      "SELECT current_user::text, current_setting('transaction_read_only') FROM generate_series(1, 9)", 2, true);
   const Rows few = fetch_as(object, as("writer"));
   EXPECT_EQ(few.rows, (std::vector<Row>{{"writer", "on"}, {"writer", "on"}}));
   expect_no_trace();
@@ -654,8 +689,8 @@ TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
 
 TEST_F(PostgresRolesTest, AreBoundAndNeverSpliced) {
   const Statement s = must_prepare("SELECT current_user::text", 1, true);
-  for (const char* role : {"reader; DROP TABLE notes", "reader\"; RESET ROLE; --", "'", "", "READER", "nobody at all", "stranger",
-                           "postgres", "\xff"}) {
+  for (const char* role : {"reader; DROP TABLE notes", "reader\"; RESET ROLE; --", "'", "", "READER", "nobody at all",
+                           "stranger", "postgres", "\xff"}) {
     const Rows rows = fetch_as(s, as(role));
     ASSERT_TRUE(rows.error) << role;
     EXPECT_EQ(rows.error->failure, Failure::not_allowed) << role << rows.error->message;
@@ -703,8 +738,9 @@ TEST_F(PostgresRolesTest, LeaveNothingBehindWhateverBecomesOfTheQuery) {
     Rows never_read;
     tasks.spawn(collect(*database, sleeps, {}, never_read, {.settings = settings}));
     EXPECT_TRUE(turn_until([] {
-      return Cluster::shared().psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'login' AND wait_event = "
-                                    "'PgSleep'") == "1\n";
+      return Cluster::shared().psql(
+                 "SELECT count(*) FROM pg_stat_activity WHERE usename = 'login' AND wait_event = "
+                 "'PgSleep'") == "1\n";
     }));
     tasks.cancel();
     expect_no_trace();
