@@ -27,7 +27,7 @@ index = ["roles"]
 '''
 PEOPLE = """
 CREATE TABLE people AS SELECT id, md5(id::text) AS name, md5((id * 7)::text) || '@example.org' AS email,
-  (ARRAY['admin', 'editor', 'reader', 'guest'])[1 + id % 4] AS role, (id * 7919 % 1000000)::bigint AS popularity,
+  (ARRAY['admin', 'editor', 'reader', 'guest'])[1 + id % 4] AS role, (id::bigint * 7919 % 1000000) AS popularity,
   timestamptz '2020-01-01' + id * interval '1 minute' AS joined, 'Some words that say more about number ' || id AS about
 FROM generate_series(1, {rows}) AS id;
 ALTER TABLE people ADD PRIMARY KEY (id);
@@ -87,8 +87,13 @@ def answer(where, args):
     targets = {"file": "/static/users.json", "resident": "/users?roles=admin"}
 
     def start():
-        return sluice(f'[database.main]\nurl = "sqlite:{where}/users.db"\n{USERS}'
+        program = sluice(f'[database.main]\nurl = "sqlite:{where}/users.db"\n{USERS}'
                       f'[[files]]\npath = "/static"\nroot = "{site}"\n', where, cores=1, core=CORE)
+        for _ in range(100):  # the port is bound once before it is served
+            if fetch(program.port, targets["resident"])[0] == 200:
+                break
+            time.sleep(0.1)
+        return program
 
     program = start()
     status, body = fetch(program.port, targets["resident"])

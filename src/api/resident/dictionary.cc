@@ -1,5 +1,8 @@
 #include "api/resident/dictionary.h"
 
+#include <algorithm>
+#include <bit>
+
 #include <xxhash.h>
 
 namespace sluice::api::resident {
@@ -18,24 +21,57 @@ bool Dictionary::equal(std::uint32_t id, const Key& key) const {
   return fixed_ ? numbers_[id] == key.number : at(id).bytes == key.bytes;
 }
 
-std::size_t Dictionary::first_slot_of(const Key& key) const {
-  // The upper half of a product maps the hash to the slots evenly, however many there are.
-  return static_cast<std::size_t>(static_cast<unsigned __int128>(hash(key)) * slots_.size() >> 64);
+namespace {
+
+// The upper half of a product maps the hash to the slots evenly, however many there are.
+std::size_t home_of(std::uint64_t hash, std::size_t slots) {
+  return static_cast<std::size_t>(static_cast<unsigned __int128>(hash) * slots >> 64);
 }
 
-std::size_t Dictionary::slot_of(const Key& key) const {
-  const std::size_t count = slots_.size();
-  std::size_t slot = first_slot_of(key);
-  while (slots_[slot] != none && !equal(slots_[slot], key)) slot = slot + 1 == count ? 0 : slot + 1;
+std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
+
+// Of the first empty slot from `slot` on.
+template <class Slots, class IsEmpty>
+std::size_t next_empty(const Slots& slots, std::size_t slot, IsEmpty is_empty) {
+  while (!is_empty(slots[slot])) slot = slot + 1 == slots.size() ? 0 : slot + 1;
   return slot;
 }
 
-std::uint32_t Dictionary::find(const Key& key) const { return slots_.empty() ? none : slots_[slot_of(key)]; }
+}  // namespace
+
+std::uint32_t Dictionary::find(const Key& key) const {
+  const std::uint64_t hashed = hash(key);
+  if (!slots_.empty()) {
+    for (std::size_t slot = home_of(hashed, slots_.size()); slots_[slot] != none;) {
+      if (equal(slots_[slot], key)) return slots_[slot];
+      slot = slot + 1 == slots_.size() ? 0 : slot + 1;
+    }
+    return none;
+  }
+  if (growing_.empty()) {
+    const auto found = std::ranges::lower_bound(numbers_, key.number);
+    return found != numbers_.end() && *found == key.number ? static_cast<std::uint32_t>(found - numbers_.begin())
+                                                           : none;
+  }
+  for (std::size_t slot = home_of(hashed, growing_.size()); growing_[slot].id != none;) {
+    if (growing_[slot].tag == tag_of(hashed) && equal(growing_[slot].id, key)) return growing_[slot].id;
+    slot = slot + 1 == growing_.size() ? 0 : slot + 1;
+  }
+  return none;
+}
 
 std::uint32_t Dictionary::intern(const Key& key) {
-  if (std::size_t{size()} * 4 >= slots_.size() * 3) resize(slots_.empty() ? 64 : slots_.size() * 2);
-  std::uint32_t& slot = slots_[slot_of(key)];
-  if (slot != none) return slot;
+  // Numbers that come in order, as keys and times of entry do, are new each time: nobody has to look.
+  if (fixed_ && growing_.empty() && (numbers_.empty() || key.number > numbers_.back())) {
+    numbers_.push_back(key.number);
+    return size() - 1;
+  }
+  if (std::size_t{size()} * 3 >= growing_.size() * 2) grow();
+  const std::uint64_t hashed = hash(key);
+  std::size_t slot = home_of(hashed, growing_.size());
+  for (; growing_[slot].id != none; slot = slot + 1 == growing_.size() ? 0 : slot + 1) {
+    if (growing_[slot].tag == tag_of(hashed) && equal(growing_[slot].id, key)) return growing_[slot].id;
+  }
   const std::uint32_t id = size();
   if (fixed_) {
     numbers_.push_back(key.number);
@@ -44,8 +80,20 @@ std::uint32_t Dictionary::intern(const Key& key) {
     bytes_.append(key.bytes);
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
   }
-  slot = id;
+  growing_[slot] = {.tag = tag_of(hashed), .id = id};
   return id;
+}
+
+void Dictionary::grow() {
+  const std::size_t slots = std::max(std::bit_ceil(std::size_t{size()} * 2 + 32), growing_.size() * 2);
+  growing_ = std::vector<Tagged>();  // an empty list assigned would leave the memory where it is
+  growing_.resize(slots);
+  for (std::uint32_t id = 0; id < size(); ++id) {
+    const std::uint64_t hashed = hash(at(id));
+    const std::size_t slot =
+        next_empty(growing_, home_of(hashed, slots), [](const Tagged& one) { return one.id == none; });
+    growing_[slot] = {.tag = tag_of(hashed), .id = id};
+  }
 }
 
 bool Dictionary::fill(std::span<const Key> keys) {
@@ -63,31 +111,29 @@ bool Dictionary::fill(std::span<const Key> keys) {
       ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     }
   }
-  resize(keys.size() * 5 / 4 + 1);
+  index();
   return true;
 }
 
-void Dictionary::resize(std::size_t slots) {
-  slots_ = std::vector<std::uint32_t>();  // first: the old and the new ones are never there together
-  slots_.assign(slots, none);
-  for (std::uint32_t id = 0; id < size(); ++id) {
-    // No two are the same, so there is nothing to compare.
-    std::size_t slot = first_slot_of(at(id));
-    while (slots_[slot] != none) slot = slot + 1 == slots ? 0 : slot + 1;
-    slots_[slot] = id;
-  }
-}
-
 void Dictionary::trim() {
+  growing_ = std::vector<Tagged>();
   numbers_.shrink_to_fit();
   bytes_.shrink_to_fit();
   ends_.shrink_to_fit();
-  resize(std::size_t{size()} * 5 / 4 + 1);
+  index();
+}
+
+void Dictionary::index() {
+  slots_.assign(std::size_t{size()} * 5 / 4 + 1, none);
+  for (std::uint32_t id = 0; id < size(); ++id) {
+    const std::size_t home = home_of(hash(at(id)), slots_.size());
+    slots_[next_empty(slots_, home, [](std::uint32_t one) { return one == none; })] = id;
+  }
 }
 
 std::size_t Dictionary::memory() const {
   return numbers_.capacity() * sizeof(std::uint64_t) + bytes_.capacity() + ends_.capacity() * sizeof(std::uint32_t) +
-         slots_.capacity() * sizeof(std::uint32_t);
+         growing_.capacity() * sizeof(Tagged) + slots_.capacity() * sizeof(std::uint32_t);
 }
 
 }  // namespace sluice::api::resident

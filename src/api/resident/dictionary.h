@@ -38,19 +38,24 @@ class Dictionary {
   [[nodiscard]] std::size_t memory() const;
 
  private:
+  // A slot while keys come: the lower half of the key's hash, so that other keys are passed by without a look at them,
+  // and its number.
+  struct Tagged {
+    std::uint32_t tag = 0;
+    std::uint32_t id = none;
+  };
+
   [[nodiscard]] std::uint64_t hash(const Key& key) const;
   [[nodiscard]] bool equal(std::uint32_t id, const Key& key) const;
-  // Where it is looked for first.
-  [[nodiscard]] std::size_t first_slot_of(const Key& key) const;
-  // The slot where the key is, or would be.
-  [[nodiscard]] std::size_t slot_of(const Key& key) const;
-  void resize(std::size_t slots);
+  void grow();
+  void index();
 
   const bool fixed_;
   std::vector<std::uint64_t> numbers_;
   std::string bytes_;
   std::vector<std::uint32_t> ends_;   // of each key in bytes_
-  std::vector<std::uint32_t> slots_;  // linear probing; `none`: empty
+  std::vector<Tagged> growing_;       // until trim(): linear probing; empty as well while numbers come in order
+  std::vector<std::uint32_t> slots_;  // from then on, likewise; `none`: empty
 };
 
 }  // namespace sluice::api::resident

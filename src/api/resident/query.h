@@ -62,6 +62,10 @@ struct Selection {
   std::uint32_t last = 0;
   std::vector<std::uint32_t> rows;  // else
 
+  // Precondition: index < size().
+  [[nodiscard]] std::uint32_t at(std::uint64_t index) const {
+    return is_range ? first + static_cast<std::uint32_t>(index) : rows[index];
+  }
   [[nodiscard]] std::uint64_t size() const { return is_range ? last - first : rows.size(); }
 };
 

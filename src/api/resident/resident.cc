@@ -46,9 +46,7 @@ class Resident::RowsBody final : public http::BodySource {
     const std::size_t end = out.size() + piece_bytes;
     if (next_ == 0) writer_.begin(out);
     while (next_ < selection_.size() && out.size() < end) {
-      const auto row =
-          selection_.is_range ? selection_.first + static_cast<std::uint32_t>(next_) : selection_.rows[next_];
-      writer_.row(row, out);
+      writer_.row(selection_.at(next_), out);
       ++next_;
     }
     if (next_ < selection_.size()) return Result<Progress>(Progress::more);
@@ -164,6 +162,27 @@ core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, st
   co_return answer(wish, std::move(query), std::move(*selected), key, version);
 }
 
+http::SharedSpans Resident::pieces(const Selection& selection, sql::Format format,
+                                   const std::shared_ptr<const Version>& version) {
+  const Table& table = *version->table;
+  const bool is_array = format == sql::Format::json;
+  if (is_array && selection.is_range) {
+    http::SharedSpans whole(version, 3);
+    whole.add("[");
+    whole.add(table.objects(selection.first, selection.last));
+    whole.add("]\n");
+    return whole;
+  }
+  http::SharedSpans spans(version, selection.size() + 2);
+  if (is_array) spans.add("[");
+  for (std::uint64_t i = 0; i < selection.size(); ++i) {
+    const std::uint32_t row = selection.at(i);
+    spans.add(is_array && i != 0 ? table.next_object(row) : table.object(row));
+  }
+  if (is_array) spans.add("]\n");
+  return spans;
+}
+
 http::Response Resident::answer(const Wish& wish, Query query, Selection selection, std::string_view key,
                                 const std::shared_ptr<const Version>& version) {
   const Table& table = *version->table;
@@ -172,7 +191,16 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   std::string total = std::to_string(selection.total);
   RowWriter::Wanted wanted{
       .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
-  if (selection.size() > whole_rows) {
+  const bool as_they_are =
+      wanted.fields.empty() && (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
+  if (as_they_are && (selection.size() <= whole_rows || (selection.is_range && wish.format == sql::Format::json))) {
+    http::SharedSpans spans = pieces(selection, wish.format, version);
+    if (version != version_ || !cache_.admits(key, spans.size())) {
+      response.fields.add_owned("X-Total-Count", std::move(total));
+      response.body.emplace<http::SharedSpans>(std::move(spans));
+      return response;
+    }
+  } else if (selection.size() > whole_rows) {
     response.fields.add_owned("X-Total-Count", std::move(total));
     response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
     return response;
@@ -180,16 +208,13 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   Buffer bytes;
   RowWriter writer(table, std::move(wanted));
   writer.begin(bytes);
-  if (selection.is_range) {
-    for (std::uint32_t row = selection.first; row < selection.last; ++row) writer.row(row, bytes);
-  } else {
-    for (const std::uint32_t row : selection.rows) writer.row(row, bytes);
-  }
+  for (std::uint64_t i = 0; i < selection.size(); ++i) writer.row(selection.at(i), bytes);
   writer.end(bytes);
+  // What is asked for the second time is kept.
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
-  if (version == version_ && cache_.admits(key, whole->bytes.size())) cache_.store(key, whole);
+  if (as_they_are || (version == version_ && cache_.admits(key, whole->bytes.size()))) cache_.store(key, whole);
   const std::string_view view = whole->bytes.view();
   response.body.emplace<http::SharedBytes>(std::move(whole), view);
   return response;

@@ -83,6 +83,9 @@ class Resident {
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
   core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key);
+  // The rows as they lie in the table: nothing is copied.
+  [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
+                                                const std::shared_ptr<const Version>& version);
   [[nodiscard]] http::Response answer(const Wish& wish, Query query, Selection selection, std::string_view key,
                                       const std::shared_ptr<const Version>& version);
 

@@ -48,6 +48,8 @@ class Table {
 
   // The object and its line end.
   [[nodiscard]] std::string_view object(std::uint32_t row) const { return json_.row(row).substr(1); }
+  // The object as it follows another one in an array: behind a comma.
+  [[nodiscard]] std::string_view next_object(std::uint32_t row) const { return json_.row(row); }
   // Objects, with commas between them.
   [[nodiscard]] std::string_view objects(std::uint32_t first, std::uint32_t last) const {
     return first == last ? std::string_view{} : json_.rows(first, last).substr(1);

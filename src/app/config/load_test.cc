@@ -397,7 +397,7 @@ TEST(Errors, MissingKeys) {
 
 TEST(Errors, NothingToServe) {
   EXPECT_EQ(errors_of(""),
-            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[files]] or [[websocket]]\n");
+            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]] or [[websocket]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
