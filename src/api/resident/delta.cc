@@ -81,6 +81,7 @@ struct Delta::Edit {
   std::uint32_t position = 0;  // an old row
   bool inserts = false;        // before it, and all other edits of it; else it goes, or gives way to `changed`
   std::uint32_t changed = none;
+  std::uint32_t turn = 0;  // among those that are inserted there
 };
 
 Delta::Delta(const TableShape& shape, const ChangesShape& changes_shape, std::shared_ptr<const Table> old,
@@ -130,7 +131,7 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed) const {
     const bool same = old_->object(before) == changed.object(row) &&
                       (!old_->has_csv() || old_->csv(before, before + 1) == changed.csv(row, row + 1));
     // Also where it is the same: it must not go.
-    edits.push_back({.position = before, .inserts = false, .changed = same ? none : row});
+    edits.push_back({.position = before, .inserts = false, .changed = same ? none : row, .turn = 0});
   }
   const auto less = [](const Edit& a, const Edit& b) { return a.position < b.position; };
   std::ranges::sort(edits, less);
@@ -148,16 +149,18 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed) const {
   const Order order = order_of(keys, old_->size());
   if (order != Order::none) std::ranges::sort(added, {}, [&](auto row) { return changed.key()->rank_of_row(row); });
   if (order == Order::descending) std::ranges::reverse(added);
+  std::uint32_t turn = 0;
   for (const std::uint32_t row : added) {
     std::uint32_t position = old_->size();
     if (order != Order::none) {
       position = keys.rank(changed.key()->value_of_row(row), false);
       if (order == Order::descending) position = old_->size() - position;
     }
-    edits.push_back({.position = position, .inserts = true, .changed = row});
+    edits.push_back({.position = position, .inserts = true, .changed = row, .turn = turn++});
   }
-  std::ranges::stable_sort(edits, [](const Edit& a, const Edit& b) {
-    return a.position != b.position ? a.position < b.position : a.inserts && !b.inserts;
+  std::ranges::sort(edits, [](const Edit& a, const Edit& b) {
+    if (a.position != b.position) return a.position < b.position;
+    return a.inserts != b.inserts ? a.inserts : a.turn < b.turn;
   });
   return edits;
 }

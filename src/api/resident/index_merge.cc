@@ -30,6 +30,7 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
       if (places[row] != Dictionary::none) to.push_back(places[row]);
     }
   };
+  std::vector<std::uint32_t> its_rows;
   std::uint32_t mine = 0;
   std::uint32_t its = 0;
   while (mine < old.values() || its < other.values()) {
@@ -42,10 +43,16 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
     const std::size_t begin = found.size();
     if (takes_mine) take(old.rows_of_rank(mine++), old_places, found);
     if (takes_its) {
-      const auto middle = static_cast<std::ptrdiff_t>(found.size());
-      take(other.rows_of_rank(its++), other_places, found);
-      std::sort(found.begin() + middle, found.end());
-      std::inplace_merge(found.begin() + static_cast<std::ptrdiff_t>(begin), found.begin() + middle, found.end());
+      its_rows.clear();
+      take(other.rows_of_rank(its++), other_places, its_rows);
+      std::ranges::sort(its_rows);
+      // From behind, where there is room for them.
+      std::size_t from = found.size();
+      std::size_t left = its_rows.size();
+      found.resize(from + left);
+      for (std::size_t to = found.size(); left != 0;) {
+        found[--to] = from > begin && found[from - 1] > its_rows[left - 1] ? found[--from] : its_rows[--left];
+      }
     }
     if (found.size() == begin) continue;  // nobody has the value any more
     keys.push_back(takes_mine ? key : other_key);
