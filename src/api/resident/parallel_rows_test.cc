@@ -226,7 +226,7 @@ TEST_F(ParallelRowsTest, OtherCoresEncode) {
   const auto packed = resident(rows_, true);
   http::Body body = ask(*packed);
   expect_equal(drain(body), wanted());
-  EXPECT_GT(packed->chunks_elsewhere(), 10u);
+  EXPECT_GT(packed->counters().chunks_elsewhere, 10u);
   // In any order.
   body = ask(*packed, "sort=-id");
   std::string text = drain(body);
@@ -245,7 +245,7 @@ TEST_F(ParallelRowsTest, WhoTakesNothingLetsNobodyEncode) {
     EXPECT_LE(packed->chunks_ahead(), std::min<std::size_t>(5 * bodies.size(), most_ahead_of_core));
   }
   EXPECT_EQ(packed->chunks_ahead(), most_ahead_of_core);
-  EXPECT_LE(packed->chunks_elsewhere(), most_ahead_of_core);
+  EXPECT_LE(packed->counters().chunks_elsewhere, most_ahead_of_core);
   // Those for whom there was no room get everything all the same.
   http::Body last = std::move(bodies.back());
   bodies.pop_back();
@@ -329,7 +329,7 @@ TEST_F(ParallelRowsTest, RowsThatAreMuchLongerThanOthers) {
     text += out.view();
   }
   expect_equal(text, encoded(sql::Format::ndjson, rows));
-  EXPECT_GT(of.chunks_elsewhere(), 5u);
+  EXPECT_GT(of.counters().chunks_elsewhere, 5u);
 }
 
 }  // namespace

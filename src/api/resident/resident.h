@@ -65,9 +65,18 @@ class Resident {
   // `/NAME/KEY`
   [[nodiscard]] core::Async<http::Response> find(http::Request& request);
 
-  [[nodiscard]] const AnswerCache::Counters& counters() const { return cache_.counters(); }
-  // Chunks of long answers that other cores have encoded for this one.
-  [[nodiscard]] std::uint64_t chunks_elsewhere() const { return helpers_ ? helpers_->chunks() : 0; }
+  struct Counters {
+    AnswerCache::Counters answers;
+    std::uint64_t chunks_elsewhere = 0;  // of long answers, that other cores have encoded for this one
+
+    void operator+=(const Counters& other) {
+      answers += other.answers;
+      chunks_elsewhere += other.chunks_elsewhere;
+    }
+  };
+  [[nodiscard]] Counters counters() const {
+    return {.answers = cache_.counters(), .chunks_elsewhere = helpers_ ? helpers_->chunks() : 0};
+  }
   // Chunks that are kept for answers that are being sent.
   [[nodiscard]] std::size_t chunks_ahead() const { return helpers_ ? helpers_->ahead() : 0; }
   [[nodiscard]] std::shared_ptr<const Table> table() const { return version_->table; }

@@ -466,7 +466,8 @@ void Connection::wait_for_more() {
   }
 }
 
-// Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the message.
+// Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the
+// message.
 bool Connection::pass_over(const Message& message) {
   if (leased_ != nullptr || flight_size_ == 0 || !foremost().conversation) return false;
   switch (message.type) {
