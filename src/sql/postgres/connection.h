@@ -42,6 +42,7 @@ class Connection {
   // An answer over one of these is not kept but asked for again on a connection of its own.
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
+  static constexpr std::size_t longest_message = 1 << 20;  // but for rows
 
   Connection(Pool& pool, std::size_t index);
   Connection(const Connection&) = delete;
@@ -163,7 +164,7 @@ class Connection {
     bool setting = false;   // SET, of our own
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
-    bool synced = true;         // followed by a Sync; false: the batch goes on with the next one
+    bool synced = true;  // followed by a Sync; false: the batch goes on with the next one
     bool conversation = false;  // whatever stands before its ReadyForQuery
     Instant deadline = never;
     std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
@@ -175,7 +176,7 @@ class Connection {
     std::size_t complete_rows = 0;  // when its command was complete
     bool complete = false;
     std::uint8_t commands = 0;  // that have ended
-    Described described;        // where it was asked for
+    Described described;  // where it was asked for
     bool bound = false;
     bool suspended = false;
     bool discard = false;  // its rows are read and dropped
@@ -280,13 +281,13 @@ class Connection {
   std::vector<InFlight> flight_;  // a ring
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
-  std::size_t batch_ = 0;       // requests in out_ that the next Sync will be for
-  bool has_temporary_ = false;  // it has made temporary tables
+  std::size_t batch_ = 0;    // requests in out_ that the next Sync will be for
+  bool has_temporary_ = false;   // it has made temporary tables
   bool wakes_when_sent_ = false;
   Prepared unnamed_;
   bool in_transaction_ = false;  // a transaction of a conversation may be open
-  bool skipping_ = false;        // a request has failed, and the server skips what follows up to the Sync
-  bool batch_slow_ = false;      // a batch's answers come together: all of its statements count as slow
+  bool skipping_ = false;    // a request has failed, and the server skips what follows up to the Sync
+  bool batch_slow_ = false;  // a batch's answers come together: all of its statements count as slow
   Answer answer_;
 
   Query* leased_ = nullptr;
