@@ -42,6 +42,14 @@ path = "/many/{{n:int}}"
 get = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < :n)
          SELECT n, 'some text that takes its room' AS text FROM c"""
 '''
+LEVELS = '''
+[[endpoint]]
+path = "/level/{n}"
+get = "SELECT current_setting('transaction_isolation') || substr(:n, 2) AS level"
+[endpoint.post]
+sql = "SELECT current_setting('transaction_isolation') || substr(:n, 2) AS level"
+isolation = "serializable"
+'''
 ODD = 'a "quoted"/é ${x'
 
 
@@ -89,7 +97,7 @@ def films(request, sluice, tmp_path):
         postgres = request.getfixturevalue("postgres")
         postgres.psql("DROP TABLE IF EXISTS parts, films, tags CASCADE; " + schema)
         url = postgres.url()
-    return Films(sluice(CONFIG.format(url=url)))
+    return Films(sluice(CONFIG.format(url=url) + (LEVELS if request.param == "postgres" else "")))
 
 
 def post(slug, **more):
@@ -132,6 +140,18 @@ def test_all_or_nothing(films):
     assert answers[0]["status"] == 204 and "body" not in answers[0]
     assert answers[1]["body"] == []
     assert films.films() == [("alien", None)]
+
+
+@pytest.mark.parametrize("films", ["postgres"], indirect=True)
+def test_the_strictest_isolation_of_its_calls_is_everyones(films):
+    get, strict = {"method": "GET", "path": "/level/1"}, {"method": "POST", "path": "/level/1"}
+    other = {**strict, "path": "/level/${0.0.level}", "id": "other"}
+
+    def levels(*calls):
+        return [answer["body"][0]["level"] for answer in films.batch(*calls)]
+    assert levels(get, get) == ["read committed"] * 2
+    assert levels(get, strict, get) == ["serializable"] * 3
+    assert [level[:12] for level in levels(get, other)] == ["serializable"] * 2
 
 
 def test_what_a_batch_cannot_do(films):

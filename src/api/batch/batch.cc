@@ -34,6 +34,14 @@ constexpr std::array<std::string_view, 18> not_passed_on{"accept",
                                                          "transfer-encoding",
                                                          "upgrade"};
 
+// Whether an endpoint says one that a batch has to see to.
+bool has_isolation(const Plan& plan) {
+  return std::ranges::any_of(plan.routes, [](const Plan::Route& route) {
+    return std::ranges::any_of(route.writes,
+                               [](const auto& write) { return write->isolation != sql::Isolation::standard; });
+  });
+}
+
 bool has_conditions(const std::vector<Call>& calls) {
   return std::ranges::any_of(calls, [](const Call& call) {
     return std::ranges::any_of(
@@ -238,6 +246,51 @@ bool is_json_type(std::string_view type) {
 
 }  // namespace
 
+// How strictly calls want to be isolated, asked before the transaction that they share begins. One core's.
+class Batch::Isolations {
+ public:
+  explicit Isolations(const Plan& plan) {
+    for (const Plan::Route& from : plan.routes) {
+      http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
+      for (const auto& write : from.writes) {
+        const auto method = static_cast<std::size_t>(write->method);
+        strictest_[method] = std::max(strictest_[method], write->isolation);
+        handlers_.push_back(std::make_unique<Teller>(write->isolation, found_));
+        route.handlers[method] = handlers_.back().get();
+      }
+      (void)router_.add(route);
+    }
+  }
+
+  [[nodiscard]] sql::Isolation of(const http::Request& outer, const Call& call) {
+    // Where a path leads that refers to an earlier answer is not known yet.
+    if (call.target.contains("${")) return strictest_[static_cast<std::size_t>(call.method)];
+    Calling calling(outer, call, call.target, {});
+    found_ = sql::Isolation::standard;
+    if (calling.decode()) (void)router_.handle(calling.request());
+    return found_;
+  }
+
+ private:
+  class Teller final : public http::Handler {
+   public:
+    Teller(sql::Isolation isolation, sql::Isolation& into) : isolation_(isolation), into_(into) {}
+    core::Async<http::Response> handle(http::Request&) override {
+      into_ = isolation_;
+      return http::Response{};
+    }
+
+   private:
+    const sql::Isolation isolation_;
+    sql::Isolation& into_;
+  };
+
+  http::Router router_;
+  std::vector<std::unique_ptr<http::Handler>> handlers_;
+  std::array<sql::Isolation, 8> strictest_{};
+  sql::Isolation found_{};
+};
+
 Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy*> policies, core::Reactor& reactor,
              TroubleLog* trouble)
     : plan_(plan),
@@ -292,12 +345,15 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   ++running_;
   const Use use{*this, take_lane()};
   JointDatabase& database = use.lane->database();
+  // What a condition has been compared with must hold until the end; which rows that is, not every call can lock.
+  sql::Isolation isolation = has_conditions(*calls) ? sql::Isolation::serializable : plan_.options.isolation;
+  if (isolations_) {
+    for (const Call& call : *calls) isolation = std::max(isolation, isolations_->of(request, call));
+  }
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
     const auto& options = plan_.options;
     const Instant deadline = options.timeout ? reactor_.now() + *options.timeout : never;
-    // What a condition has been compared with must hold until the end; which rows that is, not every call can lock.
-    const auto isolation = has_conditions(*calls) ? sql::Isolation::serializable : options.isolation;
     database.open({.deadline = deadline, .isolation = isolation, .settings = {}});
     Answer answer = co_await attempt(*use.lane, request, *calls);
     const auto& failure = database.failure();

@@ -56,6 +56,7 @@ class Batch final : public http::Handler {
 
  private:
   class Lane;
+  class Isolations;
   struct Answer;
 
   [[nodiscard]] core::Task<http::Response> run(http::Request& request);
@@ -68,6 +69,7 @@ class Batch final : public http::Handler {
   core::Reactor& reactor_;
   TroubleLog* trouble_;
   Failures failures_;
+  std::unique_ptr<Isolations> isolations_;  // null: no endpoint says one
   std::vector<std::unique_ptr<Lane>> spare_;
   std::uint32_t running_ = 0;
 };

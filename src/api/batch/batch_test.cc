@@ -89,6 +89,34 @@ TEST_F(BatchTest, AConflictIsTriedAgainByTheBatchAlone) {
   EXPECT_EQ(database.log, "begin\ninsert a\ngone\nbegin\ninsert a\ncommitted\n");
 }
 
+TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
+  const http::Pattern strict = *http::Pattern::parse("/films/{slug}");
+  EndpointOptions endpoint;
+  MethodOptions put;
+  put.isolation = sql::Isolation::serializable;
+  sql::Statement update;
+  update.text = "update";
+  update.parameters = {{"slug", {}}};
+  Plan::Route route{.pattern = &strict, .get = {}, .writes = {}, .sets = {}, .endpoint = 1};
+  route.writes.push_back(std::make_shared<const WritePlan>(http::Method::patch, endpoint, put, strict,
+                                                           std::vector<sql::Statement>{update}));
+  plan.routes.push_back(std::move(route));
+  batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
+  const std::string patch = R"({"method":"PATCH","path":"/films/b","body":{}})";
+  EXPECT_EQ(send("[" + post("a") + "," + patch + "]").status, 200);
+  EXPECT_EQ(database.log, "begin serializable\ninsert a\nupdate b\ncommitted\n");
+  EXPECT_EQ(send("[" + post("a") + "]").status, 200);
+  EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n") << "none of its calls asks for more";
+  database.steps = {{.rows = {{"c"}}, .changes = 1, .error = {}}};
+  EXPECT_EQ(send("[" + post("c") + R"(,{"method":"PATCH","path":"/films/${0.slug}","body":{}}])").status, 200);
+  EXPECT_EQ(database.log, "begin serializable\ninsert c\nupdate c\ncommitted\n") << "which it is, is not known before";
+  batch.reset();
+  plan.options.isolation = sql::Isolation::repeatable_read;
+  batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
+  EXPECT_EQ(send("[" + post("a") + "]").status, 200);
+  EXPECT_EQ(database.log, "begin repeatable read\ninsert a\ncommitted\n");
+}
+
 TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
   database.steps = {{.rows = {}, .changes = 1, .error = {}},
                     {.rows = {}, .changes = 0, .error = sql::Error{sql::Failure::statement, "23505", "twice", 0}}};
