@@ -198,6 +198,37 @@ def test_no_role_leaks_between_pooled_connections(notes, postgres):
     assert postgres.psql("SELECT count(*) FROM notes") == b"9\n"
 
 
+def test_what_is_set_for_the_session_ends_with_what_is_written(sluice, postgres):
+    postgres.psql(SCHEMA)
+    server = sluice(f'''
+[database.main]
+url = "{postgres.url()}"
+pool = 1
+role = "header.x-role"
+[database.plain]
+url = "{postgres.url()}"
+pool = 1
+[[endpoint]]
+path = "/as"
+get = "SELECT current_user::text AS role"
+database = "main"
+[[endpoint]]
+path = "/user"
+database = "plain"
+returns = "object"
+get = "SELECT coalesce(current_setting('app.user', true), '') AS name, current_setting('statement_timeout') AS timeout"
+post = "SELECT set_config('app.user', :name, false) AS name, set_config('statement_timeout', '1h', false) AS timeout"
+''', server="cores = 1")
+    served = Notes(server)
+    before = json.loads(server.get("/user").body)
+    for name in ("ada", "bob"):
+        assert json.loads(served.call("POST", "/user", None, {"name": name}).body)["name"] == name
+        assert json.loads(server.get("/user").body) == {**before, "name": ""}
+    assert json.loads(server.get("/as", "X-Role: member").body) == [{"role": "member"}]
+    twice = server.get("/as", "X-Role: member", "x-role: guest")
+    assert twice.status == 400 and "more than once" in json.loads(twice.body)["detail"]
+
+
 def test_the_anonymous_role_is_for_whoever_has_none(notes):
     served = notes('anonymous_role = "guest"')
     assert served.numbers(token()) == [1, 2]

@@ -64,7 +64,8 @@ struct Connection::Event {
 core::Task<void> Connection::run(Role role) {
   state_ = State::opening;
   ++life_;
-  role_ = role;
+  role_ = opened_as_ = role;
+  role_known_ = true;
   SessionStart start(pool_.options(), pool_.tls(), stream_, inbox_.bytes());
   const bool opened = co_await start.run(role == Role::shared ? pool_.options().statement_timeout_ms : 0);
   address_ = start.address();
@@ -147,8 +148,9 @@ Connection::Prepared& Connection::prepared(std::uint32_t statement) {
 }
 
 void Connection::set_role(Role role) {
-  if (role_ == role) return;
+  if (role_known_ && role_ == role) return;
   role_ = role;
+  role_known_ = true;
   if (!pool_.options().prepared || pool_.options().statement_timeout_ms == 0) return;
   const std::uint32_t timeout = role == Role::shared ? pool_.options().statement_timeout_ms : 0;
   write_query(out_, "SET statement_timeout = " + std::to_string(timeout));
@@ -265,6 +267,11 @@ bool Connection::write_step(const Statement& statement, std::uint16_t count, std
   write_bind(out_, known, count, parameters);
   write_execute(out_, 0);
   return prepares;
+}
+
+void Connection::write_reset() {
+  write_command(out_, "RESET ALL");
+  role_known_ = false;
 }
 
 bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {

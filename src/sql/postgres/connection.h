@@ -119,6 +119,14 @@ class Connection {
   void begin_transaction() { in_transaction_ = true; }
   // Likewise: temporary tables that it makes are dropped at the release.
   void make_temporary() { has_temporary_ = true; }
+  // Behind its COMMIT: session parameters that its statements have set become what they were when the session began.
+  // was_reset() follows once the server has done so, was_not_reset() where it has said that it has not.
+  void write_reset();
+  void was_reset() {
+    role_ = opened_as_;
+    role_known_ = true;
+  }
+  void was_not_reset() { role_known_ = true; }
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
@@ -164,7 +172,7 @@ class Connection {
     bool setting = false;   // SET, of our own
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
-    bool synced = true;  // followed by a Sync; false: the batch goes on with the next one
+    bool synced = true;         // followed by a Sync; false: the batch goes on with the next one
     bool conversation = false;  // whatever stands before its ReadyForQuery
     Instant deadline = never;
     std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
@@ -176,7 +184,7 @@ class Connection {
     std::size_t complete_rows = 0;  // when its command was complete
     bool complete = false;
     std::uint8_t commands = 0;  // that have ended
-    Described described;  // where it was asked for
+    Described described;        // where it was asked for
     bool bound = false;
     bool suspended = false;
     bool discard = false;  // its rows are read and dropped
@@ -260,6 +268,8 @@ class Connection {
 
   State state_ = State::off;
   Role role_ = Role::shared;
+  Role opened_as_ = Role::shared;
+  bool role_known_ = true;      // false: a reset is on its way, or nobody has looked what came of it
   bool draining_ = false;       // the rest of a cancelled answer is being dropped
   bool cancelling_ = false;     // a CancelRequest is on its way: it must not hit the next query
   std::size_t may_be_hit_ = 0;  // requests in flight that a cancel, sent for one before them, may have hit
@@ -281,13 +291,13 @@ class Connection {
   std::vector<InFlight> flight_;  // a ring
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
-  std::size_t batch_ = 0;    // requests in out_ that the next Sync will be for
-  bool has_temporary_ = false;   // it has made temporary tables
+  std::size_t batch_ = 0;       // requests in out_ that the next Sync will be for
+  bool has_temporary_ = false;  // it has made temporary tables
   bool wakes_when_sent_ = false;
   Prepared unnamed_;
   bool in_transaction_ = false;  // a transaction of a conversation may be open
-  bool skipping_ = false;    // a request has failed, and the server skips what follows up to the Sync
-  bool batch_slow_ = false;  // a batch's answers come together: all of its statements count as slow
+  bool skipping_ = false;        // a request has failed, and the server skips what follows up to the Sync
+  bool batch_slow_ = false;      // a batch's answers come together: all of its statements count as slow
   Answer answer_;
 
   Query* leased_ = nullptr;

@@ -72,17 +72,23 @@ class Transaction::Rows {
 };
 
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
-    : Transaction(pool, options, begin_of(options.isolation)) {}
+    : Transaction(pool, options, begin_of(options.isolation), true) {}
 
-Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin)
+// A pooler in front gives each transaction any session, whose parameters are its own matter.
+Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets)
     : pool_(pool),
       own_(std::in_place, pool, options.deadline),
       conversation_(*own_),
       begin_(std::move(begin)),
-      settings_(options.settings) {}
+      settings_(options.settings),
+      resets_(resets && pool.options().prepared) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
-    : pool_(pool), conversation_(conversation), begin_(begin_of(options.isolation)), settings_(options.settings) {}
+    : pool_(pool),
+      conversation_(conversation),
+      begin_(begin_of(options.isolation)),
+      settings_(options.settings),
+      resets_(pool.options().prepared) {}
 
 Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments, bool commits) {
   Flight flight{.statement = statement, .parameters = {}, .count = 0, .commits = commits};
@@ -146,7 +152,9 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   const Statement* const statement = flight.statement;
   bool described = true;
   if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
+  const bool resets = flight.commits && resets_;
   if (flight.commits) write_command(connection.out(), "COMMIT");
+  if (resets) connection.write_reset();
   write_sync(connection.out());
   connection.expect_answer(conversation_);
 
@@ -182,6 +190,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         break;
       case 'C':
       case 'I':
+        if (resets && message->payload.starts_with("RESET") && ended > place) connection.was_reset();
         if (ended++ == place && statement != nullptr) written.changes = changes_of(message->payload);
         // A failed transaction takes COMMIT for ROLLBACK.
         if (ended == place + 2 && message->payload.starts_with("ROLLBACK") && !refused) {
@@ -191,6 +200,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       case 'E': {
         const auto notice = parse_notice(message->payload);
         if (!notice) co_return std::unexpected(malformed());
+        if (resets) connection.was_not_reset();  // what comes behind an error is skipped
         if (refused) break;
         ServerError error(*notice);
         error.at_bind = ended == place;

@@ -12,13 +12,15 @@
 namespace sluice::sql::postgres {
 
 // A transaction on a connection that it has for itself from its first statement on. BEGIN, the session's settings and
-// the first statement go out together, and so do the last one and COMMIT: one statement takes one round trip.
+// the first statement go out together, and so do the last one and COMMIT: one statement takes one round trip. What the
+// statements, or functions and triggers, have set for the session (SET, set_config(..., false)) is reset behind COMMIT,
+// in the same flight: the connection's next user does not see it.
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);
   // One that only reads, also on a standby; at the session's own isolation.
   [[nodiscard]] static Transaction reading(Pool& pool, const TransactionOptions& options) {
-    return {pool, options, "BEGIN READ ONLY"};
+    return {pool, options, "BEGIN READ ONLY", false};
   }
   // On a connection that somebody else has, who outlives it and releases it.
   Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
@@ -39,7 +41,7 @@ class Transaction final : public sql::Transaction {
   };
   class Rows;
 
-  Transaction(Pool& pool, const TransactionOptions& options, std::string begin);
+  Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets);
   [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
   [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
@@ -50,6 +52,7 @@ class Transaction final : public sql::Transaction {
   Query& conversation_;
   std::string begin_;  // empty once it has been sent
   const Settings settings_;
+  const bool resets_;
 };
 
 }  // namespace sluice::sql::postgres

@@ -345,6 +345,45 @@ TEST_F(PostgresTransaction, ItsSettingsAreItsOwn) {
   EXPECT_EQ(execute(*plain, ask)->rows.row(0)[0].view(), "") << "gone with their transactions";
 }
 
+TEST_F(PostgresTransaction, WhatItSetsForTheSessionEndsWithIt) {
+  Options chosen = options(1);
+  chosen.statement_timeout_ms = 60'000;
+  open(chosen);
+  const Statement set =
+      prepare("SELECT set_config('app.who', :who, false), set_config('search_path', 'pg_temp', false)", 1);
+  const Statement ask = prepare(
+      "SELECT coalesce(current_setting('app.who', true), ''), current_setting('search_path'),"
+      " current_setting('statement_timeout')",
+      2);
+  const auto asked = [&] {
+    std::string all;
+    const auto transaction = database->begin({});
+    const auto done = execute(*transaction, ask);
+    EXPECT_TRUE(done) << done.error().message;
+    for (int i = 0; done && i < 3; ++i) all += std::string(done->rows.row(0)[i].view()) + "|";
+    return all;
+  };
+  const std::string before = asked();
+  EXPECT_TRUE(before.ends_with("|1min|")) << before;
+  for (const bool at_once : {true, false}) {
+    const auto transaction = database->begin({});
+    const auto arguments = texts({"ada"});
+    if (at_once) {
+      EXPECT_TRUE(run(transaction->finish(set, arguments, SIZE_MAX)));
+    } else {
+      EXPECT_TRUE(run(transaction->execute(set, arguments)));
+      EXPECT_TRUE(run(transaction->commit()));
+    }
+  }
+  EXPECT_EQ(asked(), before);
+  {
+    const auto left = database->begin({});
+    EXPECT_TRUE(execute(*left, set, {"bob"}));
+  }
+  EXPECT_EQ(asked(), before) << "what is rolled back has set nothing";
+  EXPECT_EQ(database->counters().opened, 1u) << "always on the same connection";
+}
+
 TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
   open(options(1));
   const Statement add = insert();
