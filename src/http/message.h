@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -83,6 +84,8 @@ struct Request {
   // A policy's finding: what the token says that came with the request and was verified. Null: no policy asks for one,
   // or there was none and there need not be.
   std::shared_ptr<const Claims> claims;
+  // Until when that holds, the policy's leeway included: seconds of the Unix epoch.
+  double claims_end_s = std::numeric_limits<double>::infinity();
 
   // The field's value; empty where it is missing. Where it comes more than once, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;

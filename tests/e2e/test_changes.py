@@ -309,6 +309,7 @@ GUARDED = '''
 [policy.auth]
 type = "jwt"
 secret = "{secret}"
+leeway = "0s"
 [database.main]
 url = "{url}"
 role = "claim.role"
@@ -345,3 +346,9 @@ def test_tokens_roles_and_requirements(sluice, postgres):
     with Stream(server, "/guarded/7/changes", fields=[f"Authorization: Bearer {token}"]) as stream:
         postgres.psql("NOTIFY guarded_changed, 'x'")
         assert stream.next()[1:] == ("message", "x")
+    # However little is left of the token.
+    token = SECRET.token({"sub": "ada", "role": "reader", "tenant": "a", "exp": time.time() + 1.2})
+    with Stream(server, "/guarded/7/changes", fields=[f"Authorization: Bearer {token}"]) as stream:
+        with pytest.raises(Ended):
+            stream.next()
+    assert server.get("/guarded/7/changes", f"Authorization: Bearer {token}").status == 401

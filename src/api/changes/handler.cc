@@ -1,7 +1,6 @@
 #include "api/changes/handler.h"
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,21 +8,13 @@ namespace sluice::api::changes {
 namespace {
 
 constexpr std::size_t pulled_bytes = 16 * 1024;
-// A token may be taken for a while after its end (leeway): who comes back with it then is not cut again at once.
-constexpr Duration shortest_life = 30s;
 constexpr double longest_life_s = 1e9;
 
 // When what the request was let in by is no longer valid.
 Instant end_of_token(const http::Request& request, const core::Reactor& reactor) {
-  const http::Claim* const expiry = request.claims ? request.claims->find("exp") : nullptr;
-  if (expiry == nullptr || expiry->kind != http::Claim::Kind::number) return never;
-  double at = 0;
-  const auto [end, error] = std::from_chars(expiry->text.data(), expiry->text.data() + expiry->text.size(), at);
-  if (error != std::errc()) return never;
-  const double left_s = at - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
+  const double left_s = request.claims_end_s - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
   if (!(left_s < longest_life_s)) return never;
-  const auto left = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(left_s, 0.0)));
-  return reactor.now() + std::max(left, shortest_life);
+  return reactor.now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(left_s, 0.0)));
 }
 
 }  // namespace

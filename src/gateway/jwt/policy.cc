@@ -117,6 +117,7 @@ std::optional<http::Response> JwtPolicy::check(http::Request& request) {
     if (const auto refused = refusal_at(*known, now_s)) return refuse(*refused);  // the clock was set back
     ++counters_.hits;
     request.claims = known->claims;
+    request.claims_end_s = known->ends_s;
     return std::nullopt;
   }
   auto verified = verifier_.verify(*token, now_s);
@@ -124,6 +125,7 @@ std::optional<http::Response> JwtPolicy::check(http::Request& request) {
   ++counters_.verifications;
   cache_.add(*token, *verified);
   request.claims = std::move(verified->claims);
+  request.claims_end_s = verified->ends_s;
   return std::nullopt;
 }
 
