@@ -1,5 +1,6 @@
 #include "api/set_rows.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -16,12 +17,13 @@ SetRows::SetRows(const SetWritePlan& plan, BodyFormat format, const http::Reques
   if (plan.schema) check_.emplace(*plan.schema, plan.shape, format);
 }
 
-bool SetRows::take() {
+bool SetRows::take(std::uint64_t most_rows) {
   for (;;) {
     switch (reader_->next()) {
       case RowReader::Next::row:
         take_row();
-        if (lines_.size() >= batch_rows || texts_.size() >= batch_bytes) return true;
+        if (lines_.size() >= std::min<std::uint64_t>(batch_rows, most_rows) || texts_.size() >= batch_bytes)
+          return true;
         break;
       case RowReader::Next::bad_row:
         add_fault(reader_->fault());

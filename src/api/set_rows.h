@@ -29,8 +29,8 @@ class SetRows {
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool ended() const { return ended_; }
 
-  // Takes rows until the reader wants more bytes, or a batch is full (true).
-  [[nodiscard]] bool take();
+  // Takes rows until the reader wants more bytes, or a batch is full (true): at the latest when it has `most_rows`.
+  [[nodiscard]] bool take(std::uint64_t most_rows = UINT64_MAX);
   // The batch, whose views last until the next take().
   [[nodiscard]] std::span<const sql::StagedValue> values();
   // How many rows it has.

@@ -25,7 +25,7 @@ class RowsHash {
 // How far an import has come, in a file beside its own: FILE.sluice-import. Written after each batch, removed at the
 // end.
 struct Checkpoint {
-  std::string target;      // of what: database, table, columns
+  std::string target;      // of what: database, table, columns, key
   std::uint64_t rows = 0;  // that are in the database
   std::uint64_t hash = 0;  // RowsHash of them
 

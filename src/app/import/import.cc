@@ -298,8 +298,13 @@ class Import {
     auto prepared = loop_.run(sql::prepare_set(*database_, dialect_, table_, std::move(set), {}));
     if (!prepared) return fault(describe(prepared.error()));
     plan_.emplace(method, endpoint_, method_options_, pattern_, std::move(*prepared));
+    if (dialect_ == sql::Dialect::postgres) plan_->take_types(table_);
     target_ += " " + table_.name;
     for (const std::string& name : columns) target_ += " " + sql::quoted_identifier(name);
+    std::vector<std::string> keys = keys_;
+    std::ranges::sort(keys);
+    target_ += " by";
+    for (const std::string& name : keys) target_ += " " + sql::quoted_identifier(name);
     std::ranges::replace(target_, '\n', ' ');
     return {};
   }
@@ -351,16 +356,15 @@ class Import {
         }
         return {};
       }
-      if (resumed_) {
-        return fault(fmt::format("{} has been cut into other batches since: say --restart", input.path()));
-      }
       if (!staging) staging = database_->stage(plan_->set, {});
       if (auto added = loop_.run(rows.hand_over(*staging)); !added) return fault(describe(added.error()));
       staged += count;
       return staged >= options_.batch ? apply(staging, staged, hash) : Outcome<void>{};
     };
     while (!rows.ended()) {
-      if (rows.take()) {
+      // Exactly the rows that were written before are passed over, whatever the batches were then.
+      const std::uint64_t most = resumed_ ? resumed_->rows - rows_ : options_.batch - staged;
+      if (rows.take(most)) {
         if (rows.faults().empty()) {
           if (auto taken = take_batch(); !taken) return taken;
         }
