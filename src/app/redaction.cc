@@ -12,6 +12,10 @@ namespace {
 constexpr std::array<std::string_view, 12> telling = {"authorization", "cookie",  "token",     "secret",
                                                       "password",      "passwd",  "apikey",    "api-key",
                                                       "api_key",       "session", "signature", "credential"};
+// Headers whose values are addresses, with query strings of their own.
+constexpr std::array<std::string_view, 6> addresses = {"referer",        "referrer",      "x-original-url",
+                                                       "x-original-uri", "x-rewrite-url", "x-forwarded-uri"};
+
 // Whole names.
 constexpr std::array<std::string_view, 6> known = {"key", "code", "sig", "pwd", "auth", "jwt"};
 
@@ -86,12 +90,20 @@ void Redaction::append_fields(std::string& out, std::span<const http::Field> fie
     append_log_string(out, lower(fields[i].name));
     out += ':';
     const bool hide = hides(fields[i].name);
+    const bool is_address = std::ranges::find(addresses, lower(fields[i].name)) != addresses.end();
     const bool several = std::ranges::any_of(fields.subspan(i + 1), same);
     if (several) out += '[';
     for (std::size_t j = i; j < fields.size(); ++j) {
       if (!same(fields[j])) continue;
       if (j != i) out += ',';
-      append_log_string(out, hide ? hidden : fields[j].value);
+      const auto query = is_address ? fields[j].value.find('?') : std::string_view::npos;
+      if (hide || query == std::string_view::npos) {
+        append_log_string(out, hide ? hidden : fields[j].value);
+        continue;
+      }
+      std::string address(fields[j].value.substr(0, query + 1));
+      append_query(address, fields[j].value.substr(query + 1));
+      append_log_string(out, address);
     }
     if (several) out += ']';
   }

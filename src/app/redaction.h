@@ -19,7 +19,8 @@ class Redaction {
   [[nodiscard]] bool hides(std::string_view name) const;
   // Appends a query string with the values of such parameters replaced.
   void append_query(std::string& out, std::string_view query) const;
-  // Appends the fields as a JSON object, likewise; of a name that comes again, an array.
+  // Appends the fields as a JSON object, likewise; of a name that comes again, an array. Addresses (Referer) have their
+  // query strings appended as above.
   void append_fields(std::string& out, std::span<const http::Field> fields) const;
 
   static constexpr std::string_view hidden = "***";

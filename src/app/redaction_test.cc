@@ -27,6 +27,17 @@ TEST(Redaction, OfQueryStrings) {
   EXPECT_EQ(query("pin=1&spin=2", Redaction(more)), "pin=***&spin=2");
 }
 
+TEST(Redaction, OfAddressesInFields) {
+  const std::vector<http::Field> fields = {{"Referer", "http://a/b?x=1&password=p&y#token=z"},
+                                           {"X-Original-URL", "/a?token=t"},
+                                           {"Origin", "http://a?"},
+                                           {"referer", "http://a/"}};
+  std::string out;
+  Redaction().append_fields(out, fields);
+  EXPECT_EQ(out, R"({"referer":["http://a/b?x=1&password=***&y#token=***","http://a/"],)"
+                 R"("x-original-url":"/a?token=***","origin":"http://a?"})");
+}
+
 TEST(Redaction, OfFields) {
   const std::vector<http::Field> fields = {
       {"Host", "a"},     {"Authorization", "Bearer x"}, {"Cookie", "a=b"}, {"X-Forwarded", "1"},
