@@ -9,6 +9,7 @@
 #include "app/config/statement.h"
 #include "app/config/text.h"
 #include "app/config/values.h"
+#include "sql/compared.h"
 #include "sql/reading.h"
 
 namespace sluice::app {
@@ -21,6 +22,25 @@ std::string quoted_identifier(std::string_view name) {
 }
 
 }  // namespace
+
+core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& database, const sql::Statement& query,
+                                                                std::vector<StoredColumn>& into) {
+  auto cursor = co_await database.query(query, {}, {});
+  if (!cursor) co_return std::unexpected(std::move(cursor.error()));
+  for (bool last = false; !last;) {
+    const auto block = co_await (*cursor)->next();
+    if (!block) co_return std::unexpected(block.error());
+    last = block->last;
+    for (std::size_t i = 0; i < block->rows; ++i) {
+      const auto row = block->row(i);
+      into.push_back({.table = std::string(row[0].view()),
+                      .name = row[1].is_null() ? std::string{} : std::string(row[1].view()),
+                      .type = row[2].is_null() ? std::string{} : std::string(row[2].view()),
+                      .in_key = row[3].view() != "0"});
+    }
+  }
+  co_return sql::Result<void>{};
+}
 
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
@@ -196,6 +216,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
+  if (dialect_ == sql::Dialect::postgres) made->take_types(table);
   complete(*made, writing);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   made_.sets.push_back(std::move(made));
@@ -276,9 +297,13 @@ void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::Method
 void EndpointPreparation::check_values() {
   std::vector<config::BoundValue> values;
   const auto add = [&](std::span<const api::Source> sources, const sql::Statement* statement) {
+    const std::size_t first = values.size();
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const bool described = statement != nullptr && i < statement->described_types.size();
       values.push_back({.source = &sources[i], .oid = described ? statement->described_types[i] : 0});
+    }
+    if (dialect_ == sql::Dialect::sqlite && statement != nullptr) {
+      take_columns(statement->text, std::span(values).subspan(first));
     }
   };
   const auto check = [&](http::Method method) {
@@ -288,9 +313,9 @@ void EndpointPreparation::check_values() {
       if (its_method == method) writing = its_options;
     }
     for (const auto& [its_method, its_table] : made_.tables) {
-      if (its_method == method && dialect_ == sql::Dialect::postgres) table = &its_table;
+      if (its_method == method) table = &its_table;
     }
-    config::check_values(options_, writing, table, values, source_, errors_);
+    config::check_values(options_, writing, table, dialect_, values, source_, errors_);
     values.clear();
   };
   if (made_.get) {
@@ -307,6 +332,41 @@ void EndpointPreparation::check_values() {
     add(set->staged, nullptr);
     add(set->shared, nullptr);
     check(set->method);
+  }
+}
+
+void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values) {
+  const sql::Compared compared = sql::compared_columns(statement);
+  if (compared.pairs.empty()) return;
+  // A view or a virtual table is here without its columns.
+  const std::string_view text =
+      "SELECT lower(m.name), lower(c.name), c.type, c.pk FROM sqlite_schema m, pragma_table_xinfo(m.name) c"
+      " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' UNION ALL"
+      " SELECT lower(name), NULL, NULL, 0 FROM sqlite_schema WHERE type = 'view' OR sql LIKE 'create virtual%'";
+  if (!stored_) {
+    stored_.emplace();
+    const auto query = loop_.run(database_.prepare(text, next_id_++, {}));
+    if (query) {
+      const auto read = loop_.run(read_columns(database_, *query, *stored_));
+      if (!read) stored_->clear();
+    }
+  }
+  for (const auto& [parameter, name] : compared.pairs) {
+    if (parameter >= values.size()) continue;
+    config::BoundValue& value = values[parameter];
+    // Of all tables that the statement may mean, and they have to agree.
+    const StoredColumn* found = nullptr;
+    bool agree = true;
+    for (const StoredColumn& column : *stored_) {
+      if (std::ranges::find(compared.names, column.table) == compared.names.end()) continue;
+      if (column.name.empty()) return;
+      if (column.name != name) continue;
+      agree = agree && (found == nullptr || (found->type == column.type && found->in_key == column.in_key));
+      found = &column;
+    }
+    if (found == nullptr || !agree) continue;
+    value.type = found->type;
+    value.in_key = found->in_key;
   }
 }
 

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/config/source.h"
+#include "app/config/values.h"
 #include "app/loop.h"
 #include "app/prepare.h"
 
@@ -37,6 +40,16 @@ class EndpointPreparation {
                           std::vector<Located<std::string>> texts, bool updates_first);
   void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
+  struct StoredColumn {
+    std::string table;  // both in lower case
+    std::string name;   // empty: what it has is not known
+    std::string type;
+    bool in_key = false;
+  };
+  [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
+                                                                  std::vector<StoredColumn>& into);
+  // SQLite: what is known of the columns that a statement's parameters meet.
+  void take_columns(std::string_view statement, std::span<config::BoundValue> values);
   // What methods that write have in common.
   template <class WritePlan>
   void complete(WritePlan& made, const api::MethodOptions& writing);
@@ -65,9 +78,10 @@ class EndpointPreparation {
   std::vector<sql::Parameter> declared_;
   std::shared_ptr<const api::RolePlan> role_;
   std::shared_ptr<const api::ErrorMap> error_map_;
-  std::shared_ptr<const api::CurrentRow> current_;  // what methods that write compare; null: there is no version
-  std::vector<std::string> used_;                   // names of parameters that statements take
-  bool whole_ = true;                               // every statement was taken
+  std::shared_ptr<const api::CurrentRow> current_;   // what methods that write compare; null: there is no version
+  std::vector<std::string> used_;                    // names of parameters that statements take
+  std::optional<std::vector<StoredColumn>> stored_;  // SQLite: of all tables, once somebody asked
+  bool whole_ = true;                                // every statement was taken
   std::optional<sql::Error> away_;
 };
 

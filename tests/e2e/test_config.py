@@ -211,10 +211,18 @@ WRONG_ANYWHERE = [
      'columns.text = { from = "query.dry-run" }', 'text =', 'a set takes the query parameter "dry-run" itself'),
 ]
 
+WRONG_ON_SQLITE = [
+    ('path = "/a"\npost = "INSERT INTO numbers (text, n) VALUES (:t, :n)"\nparams.n = "text"', '"text"',
+     'is declared as text, and the database takes it for an integer'),
+    ('path = "/a"\nget = "SELECT \'a\' AS a, \\"nope\\" AS b FROM numbers"', '\\"nope', "no such column: nope"),
+]
+
 
 @pytest.mark.parametrize("kind, lines, needle, says",
                          [("postgres", *one) for one in WRONG_VALUES + WRONG_ANYWHERE]
-                         + [("sqlite", *one) for one in WRONG_ANYWHERE])
+                         + [("sqlite", *one) for one in WRONG_ANYWHERE + WRONG_ON_SQLITE]
+                         # SQLite has no dates.
+                         + [("sqlite", *one) for one in WRONG_VALUES if "date" not in one[2]])
 def test_what_the_database_says_otherwise(request, tmp_path, small_sqlite, kind, lines, needle, says):
     url = "sqlite:small.db"
     if kind == "postgres":

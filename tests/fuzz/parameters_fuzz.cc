@@ -1,11 +1,14 @@
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
+#include "sql/compared.h"
 #include "sql/parameters.h"
 
 // Any bytes give a statement or a refusal; a statement's offsets map back into the source in order, and it holds no
-// named parameter any more: parsing it again finds the first numbered placeholder and refuses it.
+// named parameter any more: parsing it again finds the first numbered placeholder and refuses it. What parameters are
+// compared with is said of any bytes, and names nothing that is not there.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::sql;
   const std::string_view sql(reinterpret_cast<const char*>(data), size);
@@ -23,6 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const auto again = parse_parameters(parsed->text, style);
     if (parsed->names.empty() ? !again || again->text != parsed->text : again.has_value()) std::abort();
+  }
+  for (const auto& pair : compared_columns(sql).pairs) {
+    if (sql.find(std::to_string(pair.parameter + 1)) == sql.npos && sql.find("?0") == sql.npos) std::abort();
   }
   return 0;
 }

@@ -83,10 +83,21 @@ Said said_of(const api::EndpointOptions& endpoint, const api::MethodOptions* met
   return {nullptr, source.locate(endpoint.path.position, character)};
 }
 
+bool is_of_numbers(const Schema& schema) {
+  return schema.type == "integer" || schema.type == "number" || schema.type == "boolean";
+}
+
+bool is_key(const api::MethodOptions* method, std::string_view column) {
+  return method != nullptr && std::ranges::any_of(method->columns, [&](const auto& one) {
+           return one.value.key && one.name.value == column;
+         });
+}
+
 }  // namespace
 
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
-                  std::span<const BoundValue> values, const Source& source, std::vector<Diagnostic>& errors) {
+                  sql::Dialect dialect, std::span<const BoundValue> values, const Source& source,
+                  std::vector<Diagnostic>& errors) {
   const auto complain = [&](Position position, std::string message, std::string hint = {}) {
     Diagnostic found{position, "endpoint " + endpoint.path.value + ": " + std::move(message), std::move(hint)};
     const auto same = [&](const Diagnostic& one) {
@@ -95,14 +106,19 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     if (std::ranges::none_of(errors, same)) errors.push_back(std::move(found));  // it may be in several statements
   };
   std::map<std::string_view, const api::Source*> in_query;
-  for (const auto& [value, oid] : values) {
+  for (const auto& [value, oid, type, in_key] : values) {
     if (value->asks_presence) continue;
     const Said said = said_of(endpoint, method, value->name, source);
     const api::ParamOptions* const options = said.options;
     const auto* const column = table != nullptr ? table->find(value->name) : nullptr;
-    const Schema schema =
-        column != nullptr ? api::openapi::schema_of_type_name(column->type) : api::openapi::schema_of_oid(oid);
-    if (value->checked && contradicts(value->type, schema)) {
+    const std::string_view declared = column != nullptr ? std::string_view(column->type) : type;
+    Schema schema = declared.empty() ? api::openapi::schema_of_oid(oid) : api::openapi::schema_of_type_name(declared);
+    if (dialect == sql::Dialect::sqlite && !is_of_numbers(schema)) schema = {};
+    const bool is_flag = dialect == sql::Dialect::sqlite && schema.type == "integer" && !in_key &&
+                         !is_key(method, value->name) && value->type == ParameterType::boolean;
+    const bool is_number =
+        dialect == sql::Dialect::sqlite && schema.type == "boolean" && value->type == ParameterType::integer;
+    if (value->checked && !is_flag && !is_number && contradicts(value->type, schema)) {
       complain(options != nullptr && options->type ? options->type->position : said.position,
                fmt::format("\"{}\" is declared as {}, and the database takes it for {}", value->name,
                            name_of(value->type), words_of(schema)));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "api/options.h"
@@ -16,13 +17,17 @@ namespace sluice::app::config {
 struct BoundValue {
   const api::Source* source = nullptr;
   std::uint32_t oid = 0;  // what PostgreSQL takes it for; 0: nobody has said
+  std::string type = {};  // SQLite: the declared type of the columns that it meets; empty: not known
+  bool in_key = false;    // SQLite: these are of a primary key
 };
 
 // A declared type that the database's own does not take, a default that does not fit, and two parameters from one
-// query parameter. `method`: null is GET; `table`: of a method that names one, where its columns' types are
-// PostgreSQL's.
+// query parameter. `method`: null is GET; `table`: of a method that names one. SQLite, which stores what does not fit
+// as it is, has no booleans but the integers 0 and 1, and no times: only what is meant to be a number, and is none, is
+// complained about.
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
-                  std::span<const BoundValue> values, const Source& source, std::vector<Diagnostic>& errors);
+                  sql::Dialect dialect, std::span<const BoundValue> values, const Source& source,
+                  std::vector<Diagnostic>& errors);
 
 // Columns that the table does not have, or that nobody may write. False: there are such.
 [[nodiscard]] bool check_columns(const api::EndpointOptions& endpoint, const api::MethodOptions& method,

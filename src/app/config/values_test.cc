@@ -35,7 +35,7 @@ class Values : public testing::Test {
     std::vector<BoundValue> values;
     for (std::size_t i = 0; i < sources.size(); ++i) values.push_back({&sources[i], parameters[i].second});
     std::vector<Diagnostic> errors;
-    check_values(endpoint, nullptr, nullptr, values, config_.source, errors);
+    check_values(endpoint, nullptr, nullptr, sql::Dialect::postgres, values, config_.source, errors);
     return text_of(errors);
   }
   static std::string text_of(const std::vector<Diagnostic>& errors) {
@@ -71,6 +71,42 @@ TEST_F(Values, TypesThatGoTogether) {
   EXPECT_EQ(complaints({{"i", bigint}, {"i", real}, {"i", text}, {"id", 23}, {"r", real}, {"r", 1700}}), "");
   EXPECT_EQ(complaints({{"unknown", bigint}}), "");
   EXPECT_NE(complaints({{"r", bigint}}), "");
+}
+
+TEST_F(Values, SqlitesColumns) {
+  load("params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.d = { default = \"abc\" }");
+  const auto said = [&](const std::string& name, const std::string& type, bool in_key = false) {
+    const api::EndpointOptions& endpoint = config_.options.endpoints[0];
+    const auto pattern = *http::Pattern::parse(endpoint.path.value);
+    sql::Parameter parameter{name, std::nullopt};
+    for (const auto& one : api::declared_parameters(endpoint, pattern)) {
+      if (one.name == name) parameter.declared = one.declared;
+    }
+    const api::Source source = api::source_of(parameter, endpoint.params, pattern, false);
+    const std::vector<BoundValue> values{{.source = &source, .oid = 0, .type = type, .in_key = in_key}};
+    std::vector<Diagnostic> errors;
+    check_values(endpoint, nullptr, nullptr, sql::Dialect::sqlite, values, config_.source, errors);
+    return text_of(errors);
+  };
+  EXPECT_EQ(said("a", "INTEGER"),
+            "4:12 endpoint /films/{id:int}: \"a\" is declared as text, and the database takes it for an integer\n");
+  EXPECT_TRUE(said("a", "real").contains("takes it for a number"));
+  EXPECT_TRUE(said("a", "BOOLEAN").contains("takes it for a boolean"));
+  EXPECT_TRUE(said("b", "real").contains("takes it for a number"));
+  EXPECT_TRUE(said("b", "int", true).contains("takes it for an integer")) << "no key is a flag";
+  EXPECT_TRUE(said("d", "INT").contains("this default of \"d\" is not an integer"));
+  for (const auto& [name, type] : {std::pair{"b", "INTEGER"},
+                                   {"b", "boolean"},
+                                   {"i", "BOOLEAN"},
+                                   {"i", "REAL"},
+                                   {"i", "date"},
+                                   {"b", "uuid"},
+                                   {"a", ""},
+                                   {"a", "ANY"},
+                                   {"d", "text"},
+                                   {"i", "TEXT"}}) {
+    EXPECT_EQ(said(name, type), "") << name << " " << type;
+  }
 }
 
 TEST_F(Values, DefaultsThatDoNotFit) {

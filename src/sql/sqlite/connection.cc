@@ -266,6 +266,27 @@ Result<Prepared*> Connection::prepare_cached(std::uint32_t id, std::string_view 
   return cache_[id].get();
 }
 
+// Of what compiles: "name" that is no column, which SQLite takes for a text. Triggers and views of the database may
+// rely on that, so it stays for them: a name that the statement itself does not have is theirs.
+std::optional<Error> Connection::misspelt(const ParsedSql& parsed, std::string_view source) {
+  if (!parsed.text.contains('"')) return std::nullopt;
+  int before = 0;
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, -1, &before);
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
+  int offset = -1;
+  auto strictly = prepare(parsed.text, false, &offset);
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, before, nullptr);
+  if (strictly) return std::nullopt;
+  Error& error = strictly.error();
+  const auto colon = error.message.rfind(": ");
+  if (colon == error.message.npos || !parsed.text.contains('"' + error.message.substr(colon + 2) + '"')) {
+    return std::nullopt;
+  }
+  if (offset >= 0)
+    error.position = character_position(source, parsed.source_offset(static_cast<std::uint32_t>(offset)));
+  return std::move(error);
+}
+
 Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, std::span<const Parameter> declared) {
   auto parsed = parse_parameters(text, PlaceholderStyle::question);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
@@ -278,6 +299,7 @@ Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, 
     }
     return std::unexpected(std::move(prepared.error()));
   }
+  if (auto wrong = misspelt(*parsed, text)) return std::unexpected(std::move(*wrong));
   sqlite3_stmt* const handle = (*prepared)->handle;
   if (purpose_ != Purpose::write) {
     if (sqlite3_stmt_readonly(handle) == 0) {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sql/database.h"
+#include "sql/parameters.h"
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/planner.h"
 #include "sql/sqlite/value.h"
@@ -83,6 +85,7 @@ class Connection {
   [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
   [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t id, std::string_view text);
+  [[nodiscard]] std::optional<Error> misspelt(const ParsedSql& parsed, std::string_view source);
   void read_shape(Prepared& prepared);
   static int authorize(void* self, int action, const char* first, const char* second, const char* database,
                        const char*);

@@ -24,7 +24,8 @@ constexpr std::string_view films =
     "CREATE TABLE tags(film TEXT, tag TEXT, PRIMARY KEY(film, tag)) WITHOUT ROWID;"
     "INSERT INTO tags VALUES('alien', 'space'), ('alien', 'cat'), ('brazil', 'ducts');"
     "CREATE TABLE numbers(n INTEGER PRIMARY KEY, parity INT, text TEXT);"
-    "CREATE INDEX by_parity ON numbers(parity);";
+    "CREATE INDEX by_parity ON numbers(parity);"
+    "CREATE VIEW texts AS SELECT \"nope\" AS text;";
 
 std::string fill(int rows) {
   return "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < " + std::to_string(rows) +
@@ -172,6 +173,11 @@ TEST_F(SqliteDatabaseTest, DescribesStatements) {
 TEST_F(SqliteDatabaseTest, PointsAtMistakes) {
   const auto wrong_column = prepare_error("SELECT id FROM films WHERE id = :some_id AND slugg = 'é'");
   EXPECT_EQ(wrong_column.message, "no such column: slugg");
+  const Error quoted = prepare_error("SELECT \"nope\" AS n FROM films");
+  EXPECT_EQ(quoted.message, "no such column: nope") << "and not a text";
+  EXPECT_EQ(quoted.position, 8u);
+  // Of a view of the database it is.
+  EXPECT_EQ(rows(prepare("SELECT \"text\" FROM texts"), {})->at(0).at(0), "nope");
   EXPECT_EQ(wrong_column.position, 46u);
   const auto syntax = prepare_error("SELECT 'é', FROM films");
   EXPECT_EQ(syntax.message, "near \"FROM\": syntax error");
@@ -398,9 +404,10 @@ TEST_F(SqliteDatabaseTest, FollowsDeclaredTypes) {
   const auto scan = prepare("SELECT * FROM films WHERE score > 8");
   EXPECT_EQ(rows(look_up, texts({"1"})), (Rows{{"1", "'alien'", "false", "8.5", "json {\"year\":1979}"}}));
   EXPECT_EQ(rows(scan, {}), (Rows{{"1", "'alien'", "false", "8.5", "json {\"year\":1979}"}}));
-  file.execute("DROP TABLE films;"
-               "CREATE TABLE films(id INTEGER PRIMARY KEY, slug TEXT UNIQUE, adult INT, score REAL, blob TEXT);"
-               "INSERT INTO films VALUES(1, 'alien', 0, 8.5, '{}')");
+  file.execute(
+      "DROP TABLE films;"
+      "CREATE TABLE films(id INTEGER PRIMARY KEY, slug TEXT UNIQUE, adult INT, score REAL, blob TEXT);"
+      "INSERT INTO films VALUES(1, 'alien', 0, 8.5, '{}')");
   loop.turn(Duration(0));
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(rows(look_up, texts({"1"})), (Rows{{"1", "'alien'", "0", "8.5", "'{}'"}}));
