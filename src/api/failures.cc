@@ -50,6 +50,7 @@ http::Response Failures::answer(const sql::Error& error, Failed failed) const {
     if (entry->status >= 500) log(error);
     return ErrorMap::answer(*entry, error);
   }
+  const bool is_writing = failed == Failed::writing || failed == Failed::writing_parameters;
   switch (error.failure) {
     case sql::Failure::unavailable:
     case sql::Failure::lost:
@@ -64,17 +65,19 @@ http::Response Failures::answer(const sql::Error& error, Failed failed) const {
       return http::problem(504, "The statement took too long.");
     case sql::Failure::conflict:
       log(error);
-      if (failed == Failed::writing) return try_again(409, "Somebody else is changing the same; try again.");
+      if (is_writing) return try_again(409, "Somebody else is changing the same; try again.");
       return try_again(503, "The database cannot answer now.");
     case sql::Failure::not_allowed:
       log(error);
       return http::problem(403, "This is not permitted.");
     case sql::Failure::bad_argument:
-      if (failed == Failed::reading) return http::problem(400, "A parameter's value does not fit its type.");
-      if (failed == Failed::writing) return http::problem(422, "A value does not fit its type.");
+      if (failed == Failed::reading || failed == Failed::writing_parameters) {
+        return http::problem(400, "A parameter's value does not fit its type.");
+      }
+      if (is_writing) return http::problem(422, "A value does not fit its type.");
       break;
     case sql::Failure::statement:
-      if (const Known* known = find(error.sqlstate); known != nullptr && failed == Failed::writing) {
+      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing) {
         return http::problem(known->status, known->detail);
       }
       if (error.sqlstate == "42501") return http::problem(403, "This is not permitted.");

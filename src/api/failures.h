@@ -15,6 +15,7 @@ enum class Failed : std::uint8_t {
   reading,        // with values that the client has sent
   reading_alone,  // without: bad data cannot be its fault
   writing,
+  writing_parameters,  // with values of the path, the query string and the header alone, and none of a body
 };
 
 // What the answers of one endpoint say when its database refuses: a status by SQLSTATE (RFC 9457), and never the

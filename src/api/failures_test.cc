@@ -39,6 +39,8 @@ TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading_alone).status, one.reading_alone) << text;
     const http::Response written = answer(one.failure, one.sqlstate, Failed::writing);
     EXPECT_EQ(written.status, one.writing) << text;
+    const int without_body = one.failure == Failure::bad_argument ? 400 : one.writing;
+    EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::writing_parameters).status, without_body) << text;
     EXPECT_FALSE(testing::body_of(written).contains("own words")) << text;
     EXPECT_EQ(written.fields.get("Content-Type"), "application/problem+json");
   }

@@ -1,5 +1,7 @@
 #include "api/query_string.h"
 
+#include <algorithm>
+
 namespace sluice::api {
 namespace {
 
@@ -47,6 +49,17 @@ bool append_decoded(std::string_view encoded, std::string& out) {
     out += *byte;
   }
   return true;
+}
+
+bool QueryString::repeats(std::string_view name) const {
+  int count = 0;
+  for (std::string_view rest = query_; !rest.empty();) {
+    const auto end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    count += equals_decoded(pair.substr(0, pair.find('=')), name) ? 1 : 0;
+  }
+  return count > 1;
 }
 
 std::optional<QueryString::Value> QueryString::find(std::string_view name) const {

@@ -26,6 +26,8 @@ class QueryString {
   }
 
   [[nodiscard]] std::optional<Value> find(std::string_view name) const;
+  // Whether it comes more than once.
+  [[nodiscard]] bool repeats(std::string_view name) const;
 
  private:
   std::string_view query_;

@@ -1,8 +1,8 @@
 #include "api/query_string.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace sluice::api {
 namespace {
@@ -51,6 +51,15 @@ TEST(QueryString, EarlierViewsStay) {
   const auto b = query.find("b");
   EXPECT_EQ(a->text, std::string(300, ' '));
   EXPECT_EQ(b->text, std::string(300, ' '));
+}
+
+TEST(QueryString, SaysWhatComesMoreThanOnce) {
+  std::string scratch;
+  const QueryString query("a=1&b&%61=2&c=&b=%zz&aa=1", scratch);
+  EXPECT_TRUE(query.repeats("a"));
+  EXPECT_TRUE(query.repeats("b"));
+  EXPECT_FALSE(query.repeats("c"));
+  EXPECT_FALSE(query.repeats("d"));
 }
 
 TEST(QueryString, AnEmptyOneHasNothing) {

@@ -46,6 +46,14 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
   }
 }
 
+void SetWritePlan::take_types(const sql::Table& table) {
+  for (Source& source : staged) {
+    const sql::TableColumn* const column = table.find(source.name);
+    source.integral =
+        column != nullptr && (column->type == "integer" || column->type == "bigint" || column->type == "smallint");
+  }
+}
+
 core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const SetWritePlan& plan = *plan_;
   sql::TransactionOptions options;
@@ -65,7 +73,9 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   }
   std::string scratch;
   bool dry_run = false;
-  if (const auto asked = QueryString(request.query, scratch).find("dry-run")) {
+  const QueryString query(request.query, scratch);
+  if (query.repeats("dry-run")) co_return http::problem(400, "The parameter \"dry-run\" comes more than once.");
+  if (const auto asked = query.find("dry-run")) {
     dry_run = asked->text.empty() || asked->text == "true" || asked->text == "1";
     if (!dry_run && asked->text != "false" && asked->text != "0") {
       co_return http::problem(400, "The parameter \"dry-run\" must be true or false.");

@@ -110,6 +110,7 @@ TEST_F(SetEndpointTest, ADryRunIsAskedForInTheQuery) {
     EXPECT_TRUE(database.applied.commit) << query;
   }
   EXPECT_EQ(send("[]", "application/json", "dry-run=perhaps").status, 400);
+  EXPECT_EQ(send("[]", "application/json", "dry-run=0&dry-run=1").status, 400);
   EXPECT_EQ(database.log, "");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include "api/query_string.h"
@@ -43,10 +44,14 @@ std::optional<std::string_view> value_of(const Upload& upload, UploadField field
 
 std::string_view name_of(sql::ParameterType type) {
   switch (type) {
-    case sql::ParameterType::text: return "text";
-    case sql::ParameterType::integer: return "an integer";
-    case sql::ParameterType::real: return "a number";
-    case sql::ParameterType::boolean: return "true or false";
+    case sql::ParameterType::text:
+      return "text";
+    case sql::ParameterType::integer:
+      return "an integer";
+    case sql::ParameterType::real:
+      return "a number";
+    case sql::ParameterType::boolean:
+      return "true or false";
   }
   return "text";
 }
@@ -82,18 +87,23 @@ sql::ParameterType type_of(const Value& value) {
       return value.text.find_first_of(".eE") == value.text.npos && sql::fits(sql::ParameterType::integer, value.text)
                  ? sql::ParameterType::integer
                  : sql::ParameterType::real;
-    case Value::Kind::boolean: return sql::ParameterType::boolean;
-    default: return sql::ParameterType::text;
+    case Value::Kind::boolean:
+      return sql::ParameterType::boolean;
+    default:
+      return sql::ParameterType::text;
   }
 }
 
 // A string is no number, and a number no string, where the configuration says the type.
 bool kind_fits(sql::ParameterType type, Value::Kind kind) {
   switch (type) {
-    case sql::ParameterType::text: return kind != Value::Kind::json;
-    case sql::ParameterType::boolean: return kind == Value::Kind::boolean || kind == Value::Kind::string;
+    case sql::ParameterType::text:
+      return kind != Value::Kind::json;
+    case sql::ParameterType::boolean:
+      return kind == Value::Kind::boolean || kind == Value::Kind::string;
     case sql::ParameterType::integer:
-    case sql::ParameterType::real: return kind == Value::Kind::number || kind == Value::Kind::string;
+    case sql::ParameterType::real:
+      return kind == Value::Kind::number || kind == Value::Kind::string;
   }
   return true;
 }
@@ -123,6 +133,42 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
 }
 
 }  // namespace
+
+std::optional<std::string> integer_of(std::string_view number) {
+  const auto mark = number.find_first_of(".eE");
+  if (mark == number.npos) return std::nullopt;
+  const bool negative = number.starts_with('-');
+  std::string digits(number.substr(negative ? 1 : 0, mark - (negative ? 1 : 0)));
+  const auto e = number.find_first_of("eE");
+  std::int64_t exponent = 0;
+  if (number[mark] == '.') {
+    const std::string_view fraction = number.substr(mark + 1, e == number.npos ? e : e - mark - 1);
+    digits += fraction;
+    exponent = -static_cast<std::int64_t>(fraction.size());
+  }
+  if (e != number.npos) {
+    std::string_view text = number.substr(e + 1);
+    if (text.starts_with('+')) text.remove_prefix(1);
+    std::int64_t more = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), more);
+    if (error != std::errc{} || end != text.data() + text.size() || more > 1'000'000 || more < -1'000'000) {
+      return std::nullopt;
+    }
+    exponent += more;
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  for (; exponent < 0 && digits.ends_with('0'); ++exponent) digits.pop_back();
+  if (digits.empty()) return "0";
+  constexpr std::size_t most_digits = 19;
+  if (exponent < 0 || digits.size() > most_digits ||
+      static_cast<std::uint64_t>(exponent) > most_digits - digits.size()) {
+    return std::nullopt;
+  }
+  digits.append(static_cast<std::size_t>(exponent), '0');
+  if (negative) digits.insert(0, 1, '-');
+  if (!sql::fits(sql::ParameterType::integer, digits)) return std::nullopt;
+  return digits;
+}
 
 std::expected<SourceName, std::string> parse_source(std::string_view text) {
   const auto dot = text.find('.');
@@ -187,6 +233,7 @@ Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pa
 std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
                                              std::span<const Value> row, std::vector<sql::Argument>& into) {
   const QueryString query(request.query, scratch_);
+  integers_.clear();
   for (const Source& source : sources) {
     std::optional<std::string_view> text;
     sql::ParameterType type = source.type;
@@ -205,7 +252,12 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
         break;
       case From::header:
-        if (request.has_field(source.key)) text = request.field(source.key);
+        for (const http::Field& field : request.fields) {
+          if (!http::same_name(field.name, source.key)) continue;
+          // Which of them a proxy in front has looked at, or set, cannot be told.
+          if (text) return refuse("comes more than once");
+          text = field.value;
+        }
         break;
       case From::cookie:
         text = cookie(request, source.key);
@@ -241,6 +293,13 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         }
         if (!source.checked) type = type_of(value);
         text = value.text;
+        if (value.kind == Value::Kind::number &&
+            (source.integral || (source.checked && source.type == sql::ParameterType::integer))) {
+          if (auto integer = integer_of(*text)) {
+            text = integers_.emplace_front(std::move(*integer));
+            type = sql::ParameterType::integer;
+          }
+        }
         break;
       }
     }
@@ -249,6 +308,10 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     if (!text && !is_null && source.default_text) text = *source.default_text;
     if (text && source.checked && !sql::fits(source.type, *text)) {
       return refuse("must be " + std::string(name_of(source.type)));
+    }
+    if (text && source.integral && source.from == From::path &&
+        !sql::fits(sql::ParameterType::integer, text->substr(text->starts_with('+') ? 1 : 0))) {
+      return refuse("must be an integer");
     }
     if (text && text->contains('\0')) return refuse("holds a NUL character");
     into.push_back({.text = text, .type = type});

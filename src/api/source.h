@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <forward_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ struct Upload {
 struct Source {
   std::string name;  // of the statement's parameter
   From from = From::query;
-  std::string key;              // of the query parameter, header, cookie or claim; of the body: its path, "" is all of it
+  std::string key;  // of the query parameter, header, cookie or claim; of the body: its path, "" is all of it
   std::uint8_t path_index = 0;  // From::path
   std::size_t body_index = 0;   // From::body: which of the body's values
   std::size_t upload_index =
@@ -43,7 +44,8 @@ struct Source {
   bool trim = false;
   std::optional<std::string> default_text;  // From::environment: the variable's value
   sql::ParameterType type = sql::ParameterType::text;
-  bool checked = false;  // the configuration says the type, so a value is checked before the database sees it
+  bool checked = false;   // the configuration says the type, so a value is checked before the database sees it
+  bool integral = false;  // the database's own type is one of integers
 };
 
 // "path.slug" and the like; an error is what is wrong with it, for the configuration's reader.
@@ -66,6 +68,10 @@ struct SourceName {
 [[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
                                                               const http::Pattern& pattern);
 
+// A JSON number that is an integer, however it is written (1.0, 1e3), as one that everybody reads as such. Nothing: it
+// is none of 64 bits, or is written as one already.
+[[nodiscard]] std::optional<std::string> integer_of(std::string_view number);
+
 // What is wrong with a value.
 struct ValueFault {
   const Source* source = nullptr;
@@ -84,7 +90,8 @@ class Binder {
 
  private:
   std::span<const Upload> uploads_;
-  std::string scratch_;  // decoded query parameters
+  std::string scratch_;                      // decoded query parameters
+  std::forward_list<std::string> integers_;  // of the body, that were written otherwise
 };
 
 // "The parameter \"id\" must be an integer."

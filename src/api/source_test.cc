@@ -53,6 +53,48 @@ TEST_F(SourceTest, NamesAreParsed) {
   }
 }
 
+TEST_F(SourceTest, IntegersHoweverTheyAreWritten) {
+  const std::pair<const char*, const char*> written[] = {{"1.0", "1"},
+                                                         {"1e3", "1000"},
+                                                         {"-12.50E1", "-125"},
+                                                         {"0.0", "0"},
+                                                         {"-0e5", "0"},
+                                                         {"0.001e+3", "1"},
+                                                         {"100e-2", "1"},
+                                                         {"9223372036854775807.0", "9223372036854775807"},
+                                                         {"-9.223372036854775808e18", "-9223372036854775808"}};
+  for (const auto& [number, integer] : written) EXPECT_EQ(integer_of(number), integer) << number;
+  for (const char* none : {"1", "-7", "1.5", "1e-1", "12e-3", "1e19", "9223372036854775808.0", "1e400",
+                           "1e99999999999999999999", "1e-99999999999999999999", "1.00000000000000000000000001"}) {
+    EXPECT_FALSE(integer_of(none)) << none;
+  }
+  const Source declared = source("n", {}, true, sql::ParameterType::integer);
+  EXPECT_EQ(bound(declared, {{Value::Kind::number, "2e1"}}), "20");
+  EXPECT_EQ(bound(declared, {{Value::Kind::number, "2.5"}}), "! must be an integer");
+  EXPECT_EQ(bound(declared, {{Value::Kind::string, "2e1"}}), "! must be an integer")
+      << "which a string is only as digits";
+  Source known = source("n", {});
+  EXPECT_EQ(bound(known, {{Value::Kind::number, "1.0"}}), "1.0");
+  known.integral = true;
+  EXPECT_EQ(bound(known, {{Value::Kind::number, "1.0"}}), "1");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::integer);
+  EXPECT_EQ(bound(known, {{Value::Kind::number, "1.5"}}), "1.5") << "the database says what it is";
+  Source path = source("slug", {});
+  path.integral = true;
+  EXPECT_EQ(bound(path), "! must be an integer");
+}
+
+TEST_F(SourceTest, AHeaderThatIsRepeatedIsRefused) {
+  const Source header = source("who", from("header.X-Who"));
+  fields = {{"X-Who", "ada"}, {"Accept", "*/*"}, {"x-who", "bob"}};
+  EXPECT_EQ(bound(header), "! comes more than once");
+  fields.pop_back();
+  EXPECT_EQ(bound(header), "ada");
+  fields = {{"X-Who", ""}, {"x-who", ""}};
+  EXPECT_EQ(bound(header), "! comes more than once");
+  EXPECT_TRUE(refuse_value({&header, "comes more than once"}).status == 400);
+}
+
 TEST_F(SourceTest, FilesAndWhatIsKnownOfThem) {
   EXPECT_EQ(parse_source("upload")->key, "");
   EXPECT_EQ(parse_source("upload.picture")->field, UploadField::hash);

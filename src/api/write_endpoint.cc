@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "core/back_off.h"
 #include "http/target.h"
+#include "sql/set/set.h"
 
 namespace sluice::api {
 namespace {
@@ -18,6 +19,16 @@ bool begins_with_insert(std::string_view sql) {
   sql.remove_prefix(begin);
   return sql.size() > word.size() &&
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
+}
+
+// Of int2, int4, int8.
+bool is_integer(std::uint32_t oid) { return oid == 21 || oid == 23 || oid == 20; }
+
+// Without it, it would not be known which row is meant.
+bool is_key(std::string_view parameter, const MethodOptions& options) {
+  return std::ranges::any_of(options.columns, [&](const auto& column) {
+    return column.value.key && sql::shared_parameter(column.name.value) == parameter;
+  });
 }
 
 }  // namespace
@@ -78,9 +89,14 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   const bool in_body = method != http::Method::delete_;
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
-    for (const sql::Parameter& parameter : step.statement.parameters) {
+    for (std::size_t i = 0; i < step.statement.parameters.size(); ++i) {
+      const sql::Parameter& parameter = step.statement.parameters[i];
       const auto of_table = table_source(parameter.name, options, pattern);
       Source source = of_table ? *of_table : source_of(parameter, endpoint.params, pattern, in_body);
+      if (i < step.statement.described_types.size()) source.integral = is_integer(step.statement.described_types[i]);
+      if (of_table && (method == http::Method::patch || method == http::Method::delete_)) {
+        source.required |= is_key(parameter.name, options) && !source.default_text;
+      }
       if (source.from == From::body) {
         const auto known = std::ranges::find(shape.names, source.key);
         source.body_index = static_cast<std::size_t>(known - shape.names.begin());
@@ -196,7 +212,8 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       outcome.error().failure = sql::Failure::statement;
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
-      co_return failures_.answer(outcome.error(), Failed::writing);
+      const bool has_body = !plan_->shape.names.empty() || !plan_->uploads.empty();
+      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters);
     }
     co_await back_off.wait();
   }

@@ -188,6 +188,7 @@ def test_bad_rows_are_listed_and_nothing_is_written(films):
     films.problem(422, "PUT", "/films/alien/tags", [{"tag": "x", "weight": 100}])
     films.problem(400, "PUT", "/films/alien/tags", '[{"tag":"x"}')
     films.problem(400, "PUT", "/films/alien/tags?dry-run=maybe", "[]")
+    films.problem(400, "PUT", "/films/alien/tags?dry-run=0&dry-run=1", "[]")
     films.problem(400, "PUT", "/films/alien/tags")
     films.problem(415, "PUT", "/films/alien/tags", "x", "Content-Type: text/plain")
     if films.kind == "postgres":

@@ -43,6 +43,23 @@ path = "/who"
 post = "INSERT INTO films (slug, score) VALUES (:agent, :session) RETURNING slug, score"
 params.agent = {{ from = "header.x-agent", trim = true, required = true }}
 params.session = {{ from = "cookie.session", type = "real", default = 1.5 }}
+[[endpoint]]
+path = "/scores"
+[endpoint.patch]
+table = "films"
+columns.slug = {{ key = true }}
+columns.score = {{}}
+[endpoint.delete]
+table = "films"
+columns.slug = {{ key = true, from = "query.slug" }}
+[[endpoint]]
+path = "/parts/{{film}}"
+get = "SELECT film FROM parts WHERE film = :film"
+patch = "UPDATE parts SET film = :other WHERE film = :film RETURNING film"
+delete = "DELETE FROM parts WHERE film = :film"
+[[endpoint]]
+path = "/parts"
+post = "INSERT INTO parts (film) VALUES (:film) RETURNING film"
 '''
 SLOW = {
     "sqlite": 'post = "INSERT INTO films (slug) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) '
@@ -236,6 +253,30 @@ def test_headers_and_cookies(films):
     assert json.loads(films.call("POST", "/who", None, "x-agent: jones").body)["score"] == 1.5
     assert "x-agent" in films.problem(400, "POST", "/who")["detail"]
     films.problem(400, "POST", "/who", None, "X-Agent: neo", "Cookie: session=red")
+    twice = films.problem(400, "POST", "/who", None, "X-Agent: neo", "Accept: */*", "x-agent: smith")
+    assert '"x-agent" comes more than once' in twice["detail"]
+
+
+def test_no_row_is_meant_without_its_key(films):
+    films.call("POST", "/films", {"slug": "a", "score": 1})
+    assert "slug" in films.problem(400, "DELETE", "/scores")["detail"]
+    assert films.problem(422, "PATCH", "/scores", {"score": 2})["errors"][0]["detail"] == "is missing"
+    assert films.rows() == [("a", 1)]
+    assert films.call("PATCH", "/scores", {"slug": "a", "score": 2}).status == 204
+    assert films.call("DELETE", "/scores?slug=a").status == 204
+    assert films.rows() == []
+
+
+def test_integers_and_what_is_none(films):
+    films.call("POST", "/films", {"slug": "a"})
+    for number in ("1", "1.0", "10e-1", "0.01e+2"):
+        made = films.call("POST", "/parts", f'{{"film": {number}}}')
+        assert (made.status, json.loads(made.body)) == (201, [{"film": 1}])
+    assert films.call("PATCH", "/parts/1", '{"other": 1.0}').status == 200
+    if films.kind == "postgres":
+        films.problem(422, "POST", "/parts", '{"film": 1.5}')
+        for method, body in (("GET", None), ("DELETE", None), ("PATCH", {"other": 1})):
+            films.problem(400, method, "/parts/abc", body)
 
 
 def test_a_client_that_leaves_in_the_middle(films):
