@@ -42,6 +42,10 @@ struct RefreshOptions {
   }
 };
 
+// When rows become JSON.
+enum class Encode : std::uint8_t { load, on_demand };
+inline NameOf<Encode> names_of(Encode) { return {{"load", Encode::load}, {"on-demand", Encode::on_demand}}; }
+
 // [[resident]]
 struct ResidentOptions {
   Located<std::string> name;
@@ -49,6 +53,7 @@ struct ResidentOptions {
   Located<std::string> query;
   Located<std::string> key;
   std::vector<Located<std::string>> index;
+  Encode encode = Encode::load;
   bool csv = false;
   std::optional<RefreshOptions> refresh;
   Located<Duration> stale_after{};
@@ -87,9 +92,14 @@ struct ResidentOptions {
     v.field("index", &ResidentOptions::index,
             "The columns that rows are found by (`?roles=admin`, `?popularity=gte.10`) and sorted by "
             "(`?sort=-popularity`). Of an array, rows are found by each of its elements.");
-    v.field("csv", &ResidentOptions::csv,
-            "Whether it is also answered as CSV, for which rows are kept a second time. JSON, NDJSON and CSJ are there "
-            "anyway.");
+    v.field("encode", &ResidentOptions::encode,
+            "`load`: rows are encoded once, when they are loaded, and answers are made of them without copying. "
+            "`on-demand`: rows are kept as values, in about half the memory, and encoded for each answer; for large "
+            "tables.");
+    v.field(
+        "csv", &ResidentOptions::csv,
+        "Whether it is also answered as CSV, for which rows are kept a second time, unless they are encoded on demand. "
+        "JSON, NDJSON and CSJ are there anyway.");
     v.field("refresh", &ResidentOptions::refresh,
             "When the query is run again, in the background. Without it the rows stay as they are until the program "
             "starts again.");
@@ -104,7 +114,10 @@ struct ResidentOptions {
             "load that takes more fails.",
             {.min = 64_KiB, .max = 1024_GiB});
     v.field("cache", &ResidentOptions::cache,
-            "The most memory, of each core, for whole answers to queries that come again. `0`: none.", {.max = 64_GiB});
+            "The most memory, of each core: half of it for whole answers to queries that come again, half for rows as "
+            "answers have them "
+            "that are not there so anyway (`fields`, CSV, on demand). `0`: none.",
+            {.max = 64_GiB});
     v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control of successful answers.");
     v.field("use", &ResidentOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order.");

@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t effort_here = 16 * 1024;
 // Answers up to here are made whole; longer ones are written piece by piece, as the client takes them.
 constexpr std::uint64_t whole_rows = 2000;
-constexpr std::size_t piece_bytes = 64 * 1024;
 
 http::Response refuse(const Refused& refused) {
   Buffer members;
@@ -62,8 +61,14 @@ class Resident::RowsBody final : public http::BodySource {
 };
 
 Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
-                   core::BlockingPool& threads)
-    : plan_(std::move(plan)), reactor_(reactor), mailbox_(mailbox), threads_(threads), cache_(plan_->cache) {
+                   core::BlockingPool& threads, core::MeshPort* mesh)
+    : plan_(std::move(plan)),
+      reactor_(reactor),
+      mailbox_(mailbox),
+      threads_(threads),
+      cache_(plan_->cache - plan_->cache / 2),
+      projections_(plan_->cache / 2) {
+  if (mesh != nullptr && mesh->size() > 1 && plan_->shape.on_demand) helpers_ = std::make_shared<Helpers>(*mesh);
   publish(edition);
 }
 
@@ -81,6 +86,7 @@ void Resident::publish(const Edition& edition) {
   }
   version_ = std::move(version);
   cache_.clear();
+  projections_.clear();
 }
 
 bool Resident::is_stale() const {
@@ -191,17 +197,28 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   std::string total = std::to_string(selection.total);
   RowWriter::Wanted wanted{
       .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
-  const bool as_they_are =
-      wanted.fields.empty() && (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
-  if (as_they_are && (selection.size() <= whole_rows || (selection.is_range && wish.format == sql::Format::json))) {
-    http::SharedSpans spans = pieces(selection, wish.format, version);
-    if (version != version_ || !cache_.admits(key, spans.size())) {
+  const bool as_they_are = table.packed() == nullptr && wanted.fields.empty() &&
+                           (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
+  const bool is_short = selection.size() <= whole_rows;
+  std::optional<http::SharedSpans> spans;
+  if (as_they_are && (is_short || (selection.is_range && wish.format == sql::Format::json))) {
+    spans = pieces(selection, wish.format, version);
+  } else if (!as_they_are && is_short && version == version_) {
+    spans = projections_.answer(version, table, selection, wanted);
+  }
+  if (spans) {
+    if (version != version_ || !cache_.admits(key, spans->size())) {
       response.fields.add_owned("X-Total-Count", std::move(total));
-      response.body.emplace<http::SharedSpans>(std::move(spans));
+      response.body.emplace<http::SharedSpans>(std::move(*spans));
       return response;
     }
   } else if (selection.size() > whole_rows) {
     response.fields.add_owned("X-Total-Count", std::move(total));
+    if (helpers_ && table.packed() != nullptr && ParallelRows::worth(table, selection, wanted)) {
+      auto work = std::make_shared<RowsWork>(version->table, std::move(selection), std::move(wanted));
+      response.body = std::make_unique<ParallelRows>(version, helpers_, std::move(work));
+      return response;
+    }
     response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
     return response;
   }
@@ -214,7 +231,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
-  if (as_they_are || (version == version_ && cache_.admits(key, whole->bytes.size()))) cache_.store(key, whole);
+  if (spans || (version == version_ && cache_.admits(key, whole->bytes.size()))) cache_.store(key, whole);
   const std::string_view view = whole->bytes.view();
   response.body.emplace<http::SharedBytes>(std::move(whole), view);
   return response;
@@ -247,7 +264,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   core::Async<http::Response> answering(200);
   http::Response& response = answering.get();
   fill_head(response, *wish, *version_);
-  if (wish->format == sql::Format::json && fields.empty()) {
+  if (wish->format == sql::Format::json && fields.empty() && table.packed() == nullptr) {
     response.body.emplace<http::SharedBytes>(version_, table.object(row));
     return answering;
   }
