@@ -95,7 +95,7 @@ class Residents::Refresher {
         mark_(std::move(mark)) {
     counters_.loads = 1;
     if (const auto& refresh = plan.options.residents[plan.residents[index].index].refresh) {
-      every_ = refresh->every;
+      every_ = refresh->every.value;
       if (plan_.changes || mark_.probe) full_ = refresh->full.value;
       listens_ = !refresh->notify.value.empty();
     }

@@ -546,7 +546,11 @@ class Checker {
     }
     if (resident.refresh) {
       const auto& refresh = *resident.refresh;
-      if (refresh.every == Duration{} && refresh.notify.value.empty()) {
+      if (refresh.every.value > Duration{} && refresh.every.value < refresh.least_every) {
+        complain(refresh.every.position,
+                 fmt::format("\"every\" is 0, or at least {}", format_duration(refresh.least_every)));
+      }
+      if (refresh.every.value == Duration{} && refresh.notify.value.empty()) {
         complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
       }
       const auto database = std::ranges::find(options_.databases, resident.database.value,
@@ -561,7 +565,7 @@ class Checker {
         complain(refresh.full.position, "\"full\" is for \"changes\" and for SQLite; here all loads are full");
       }
     }
-    if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every == Duration{})) {
+    if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every.value == Duration{})) {
       complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
     }
   }
