@@ -214,9 +214,10 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
-  if (as_they_are || (version == version_ && cache_.admits(key, whole->bytes.size()))) cache_.store(key, whole);
+  const bool kept = as_they_are || (version == version_ && cache_.admits(key, whole->bytes.size()));
+  if (kept) cache_.store(key, whole);
   const std::string_view view = whole->bytes.view();
-  response.body.emplace<http::SharedBytes>(std::move(whole), view);
+  response.body.emplace<http::SharedBytes>(std::move(whole), view, !kept);
   return response;
 }
 
@@ -258,7 +259,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   writer.row(row, answer->bytes);
   writer.end(answer->bytes);
   const std::string_view view = answer->bytes.view();
-  response.body.emplace<http::SharedBytes>(std::move(answer), view);
+  response.body.emplace<http::SharedBytes>(std::move(answer), view, true);
   return answering;
 }
 
