@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "api/version.h"
 #include "base/json.h"
 
 namespace sluice::api::resident {
@@ -106,27 +105,21 @@ std::optional<http::Response> Resident::judge(const http::Request& request, cons
     case Conditions::Verdict::known:
       break;
   }
-  http::Response response;
-  response.status = 304;
-  const std::string_view known = conditions.known_tag(tag);
-  response.fields.add_owned("ETag", known.empty() ? tag : std::string(known));
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
-  response.tag_takes_suffix = true;
-  return response;
+  return head_of(wish).not_modified(conditions, tag);
+}
+
+AnswerHead Resident::head_of(const Wish& wish) const {
+  AnswerHead head{.wish = wish, .cache_control = plan_->cache_control};
+  if (failing_) [[unlikely]]
+    head.age = reactor_.now() - checked_;
+  return head;
 }
 
 // The body keeps the version, whose the tag is.
 void Resident::fill_head(http::Response& response, const Wish& wish, const Version& version) const {
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   response.fields.add_trusted("ETag", tag_of(version, wish));
   response.tag_takes_suffix = true;
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add_trusted("Cache-Control", plan_->cache_control);
-  if (failing_) [[unlikely]] {
-    const auto age = std::chrono::duration_cast<std::chrono::seconds>(reactor_.now() - checked_).count();
-    response.fields.add_owned("Age", std::to_string(std::max<std::int64_t>(age, 0)));
-  }
+  head_of(wish).fill(response);
 }
 
 core::Async<http::Response> Resident::list(http::Request& request) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/answer_head.h"
 #include "api/negotiation.h"
 #include "api/resident/answer_cache.h"
 #include "api/resident/delta.h"
@@ -81,6 +82,7 @@ class Resident {
   }
   // What the request's conditions ask for; nothing: the answer.
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
+  [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
   core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key);
   // The rows as they lie in the table: nothing is copied.
