@@ -103,12 +103,7 @@ void expect_same(const Table& made, const Table& wanted) {
     const auto mine = parse_query(made, text);
     const auto its = parse_query(wanted, text);
     ASSERT_TRUE(mine && its) << text;
-    const auto rows = [](const Selection& selection) {
-      std::vector<std::uint32_t> all = selection.rows;
-      for (std::uint32_t row = selection.first; selection.is_range && row < selection.last; ++row) all.push_back(row);
-      return all;
-    };
-    EXPECT_EQ(rows(select(made, *mine)), rows(select(wanted, *its))) << text;
+    EXPECT_EQ(rows_of(select(made, *mine)), rows_of(select(wanted, *its))) << text;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "api/resident/options.h"
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
