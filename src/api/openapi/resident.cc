@@ -45,6 +45,8 @@ std::string_view pattern_of(const ValueType& type) {
     case Kind::timestamp_tz:
       return R"([0-9]{4,7}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}(:?[0-9]{2})?)?)?)"
              R"(|-?infinity)";
+    case Kind::uuid:
+      return "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}";
     case Kind::text:
     case Kind::dynamic:
       break;
@@ -75,8 +77,7 @@ std::string condition_schema(const ValueType& type) {
 }
 
 std::string condition(const sql::Column& column, const ValueType& type, std::size_t count) {
-  const char* const one =
-      type.shape == ValueType::Shape::scalar ? "Rows with this value" : "Rows among whose values this is";
+  const char* const one = type.is_single() ? "Rows with this value" : "Rows among whose values this is";
   std::string text = fmt::format("{}: {}. Or `in.(1,2,3)`, one of up to {}; `is.null`, `is.not_null`", one,
                                  resident::describe(type.numeric ? Kind::number : type.kind), resident::most_values);
   if (type.orders()) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";

@@ -79,7 +79,7 @@ std::string show(const Index& index, std::uint32_t rows) {
   text += "\nnull:";
   for (const std::uint32_t row : index.nulls()) text += " " + std::to_string(row);
   text += "\nranks:";
-  for (std::uint32_t row = 0; index.type().orders() && row < rows; ++row) {
+  for (std::uint32_t row = 0; index.type().is_single() && row < rows; ++row) {
     text += " " + std::to_string(index.rank_of_row(row));
   }
   text += "\ncount: " + std::to_string(index.count({0, index.values()})) + ", " +

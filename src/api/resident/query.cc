@@ -178,7 +178,11 @@ class Parser {
     } else if (kind == Operator::Kind::in) {
       if (!take_list(*index, text, condition)) return false;
     } else if (is_range(kind)) {
-      if (!index->type().orders()) return fail("a field of several values has no order; possible are: eq, in, is");
+      if (!index->type().orders()) {
+        return fail(fmt::format(
+            "a field of {}; possible are: eq, in, is",
+            index->type().is_single() ? "this type is compared as equal or not alone" : "several values has no order"));
+      }
       Key key;
       if (!key_of(*index, text, key)) return false;
       condition.kind = Condition::Kind::range;
@@ -196,8 +200,8 @@ class Parser {
   bool key_of(const Index& index, std::string_view text, Key& key) {
     if (make_asked_key(index.type(), text, scratch_, key)) return true;
     const Kind kind = index.type().numeric ? Kind::number : index.type().kind;
-    return fail(fmt::format("{} is possible, also behind eq., in.(), gt., gte., lt., lte.; or is.null, is.not_null",
-                            describe(kind)));
+    return fail(fmt::format("{} is possible, also behind eq., in.(){}; or is.null, is.not_null", describe(kind),
+                            index.type().orders() ? ", gt., gte., lt., lte." : ""));
   }
 
   bool add_value(const Index& index, std::string_view text, Condition& condition) {

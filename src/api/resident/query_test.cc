@@ -226,6 +226,38 @@ TEST(ResidentQuery, RefusalsNameTheParameterAndWhatIsPossible) {
   EXPECT_LT(long_field.error().detail.size(), 200u);
 }
 
+// An interval, which is ordered as a text nowhere, and a UUID.
+TEST(ResidentQuery, TypesThatOnlyTheDatabaseCanOrder) {
+  TestRows rows({column_of("id", sql::Form::number, 23), column_of("span", sql::Form::text, 1186),
+                 column_of("code", sql::Form::text, 2950)});
+  rows.row({"1", "2 days", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"})
+      .row({"2", "10 days", "00eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"})
+      .row({"3", nullptr, nullptr})
+      .row({"4", "2 days", nullptr});
+  const auto table = table_of({.key = "id", .index = {"span", "code"}}, rows);
+  EXPECT_EQ(found(*table, "span=2+days"), (Rows{0, 3}));
+  EXPECT_EQ(found(*table, "span=in.(10+days,1+day)&id=2"), (Rows{1}));
+  EXPECT_EQ(found(*table, "span=is.null"), (Rows{2}));
+  EXPECT_EQ(found(*table, "id=gte.2&span=is.not_null"), (Rows{1, 3}));
+  EXPECT_EQ(found(*table, "span=is.not_null&id=lt.4"), (Rows{0, 1}));
+  const auto ranged = parse_query(*table, "span=gt.1+day");
+  ASSERT_FALSE(ranged);
+  EXPECT_EQ(ranged.error().parameter, "span");
+  EXPECT_EQ(ranged.error().detail, "a field of this type is compared as equal or not alone; possible are: eq, in, is");
+  const auto sorted = parse_query(*table, "sort=-span");
+  ASSERT_FALSE(sorted);
+  EXPECT_EQ(sorted.error().detail, "\"span\" cannot be sorted by; sorted can be by: id, code");
+
+  EXPECT_EQ(found(*table, "code=A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"), (Rows{0}));
+  EXPECT_EQ(found(*table, "code=in.({00eebc999c0b4ef8bb6d6bb9bd380a11})"), (Rows{1}));
+  EXPECT_EQ(found(*table, "code=gte.10000000-0000-0000-0000-000000000000"), (Rows{0}));
+  EXPECT_EQ(found(*table, "sort=code"), (Rows{1, 0, 2, 3}));
+  const auto other = parse_query(*table, "code=x");
+  ASSERT_FALSE(other);
+  EXPECT_TRUE(other.error().detail.starts_with("a UUID is possible, also behind eq., in.(), gt.,"))
+      << other.error().detail;
+}
+
 TEST(ResidentQuery, Limits) {
   const auto table = films();
   std::string list = "id=in.(0";

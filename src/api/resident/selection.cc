@@ -119,7 +119,7 @@ void intersect(std::vector<std::uint32_t>& rows, const Postings& list) {
 
 void keep(const Table& table, std::vector<std::uint32_t>& rows, const Condition& condition, std::uint64_t count) {
   const Index& index = *condition.index;
-  if (index.type().orders()) {
+  if (index.type().is_single()) {
     const auto has = [&](std::uint32_t row) {
       const std::uint32_t rank = index.rank_of_row(row);
       switch (condition.kind) {
