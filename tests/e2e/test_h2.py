@@ -420,15 +420,15 @@ def test_a_flood_ends_the_connection(sluice, config, name):
     for listens in (True, False):
         with Raw(server.port) as raw:
             raw.send(PREFACE + frame(SETTINGS) + opening)
-            sent, code, end = 0, None, time.monotonic() + 60
+            code, end = None, time.monotonic() + 60
             try:
+                # By time alone: on a busy machine the kernel holds many megabytes before the server reads the first of them.
                 while code is None:
-                    assert time.monotonic() < end and sent < 1_000_000, "the server endures it"
+                    assert time.monotonic() < end, "the server endures it"
                     raw.send(more(200))
-                    sent += 200
                     if listens:
                         code = raw.look_for_goaway()
-            except OSError:
+            except ConnectionError:
                 pass  # closed while it was being told more
             assert code in (None, ENHANCE_YOUR_CALM)
     assert rss_kib(server) - before < 40_000, "kB that the flood has cost"

@@ -42,6 +42,7 @@ class Connection {
   // An answer over one of these is not kept but asked for again on a connection of its own.
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
+  static constexpr std::size_t longest_message = 1 << 20;  // but for rows
 
   Connection(Pool& pool, std::size_t index);
   Connection(const Connection&) = delete;

@@ -1,7 +1,9 @@
+// During a lease: what has arrived, cut into rows and messages.
 #include <algorithm>
 
 #include "sql/postgres/connection.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/query.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -36,6 +38,104 @@ Connection::Progress Connection::next_rows(std::span<const Column> columns, Piec
   piece.rows = rows;
   piece.bytes = inbox_.kept();
   return Progress::ready;
+}
+
+Connection::Progress Connection::scan(Piece& piece) {
+  piece.rows = piece.bytes = 0;
+  piece.fields = {};
+  piece.error = nullptr;
+  piece.columns = {};
+  piece.finished = piece.stale = piece.unusable = false;
+  if (state_ != State::ready) return Progress::broken;
+  inbox_.drop();
+  inbox_.shrink();
+  bool has_columns = false;
+  std::size_t columns = 0;
+  std::size_t used = 0;
+  while (state_ == State::ready && !lease_finished_ && inbox_.kept() < piece_bytes) {
+    Message message;
+    const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
+    if (framing != Framing::complete && message.size > longest_message && inbox_.type_of_next() != 'D') {
+      break_off("the server sent a message that is too long");
+      break;
+    }
+    if (framing == Framing::need_more) break;
+    if (framing == Framing::malformed) {
+      break_off("the server sent a malformed message");
+      break;
+    }
+    if (framing == Framing::too_large) {
+      if (piece.rows != 0) break;  // those first
+      return Progress::too_large;
+    }
+    if (message.type == 'D' && is_own_command()) {
+      drop_own_row();
+    } else if (message.type == 'D') {
+      if (!has_columns) {
+        const Described known = flight_size_ != 0 ? described(foremost()) : Described{};
+        if (known.kind != Described::Kind::usable) answer_.unusable = true;
+        lease_columns_ = known.list != nullptr ? *known.list : leased_->statement_->columns;
+        columns = lease_columns_.size();
+        has_columns = true;
+      }
+      if (fields_.size() < used + columns) fields_.resize(std::max(fields_.size() * 2, used + columns));
+      if (!answer_.unusable && cut_row(message.payload, columns, fields_.data() + used)) {
+        used += columns;
+        ++piece.rows;
+        continue;
+      }
+      answer_.unusable = true;  // an error once the answer has ended
+    } else {
+      handle(message);
+      if (answer_.described.kind == Described::Kind::unknown && !lease_finished_) {
+        inbox_.drop();
+        return Progress::unknown;
+      }
+    }
+    if (piece.rows == 0) inbox_.drop();
+  }
+  if (state_ != State::ready && piece.rows == 0) return Progress::broken;
+  piece.columns = lease_columns_;
+  piece.fields = {fields_.data(), used};
+  piece.bytes = inbox_.kept();
+  piece.failing = answer_.error != nullptr;
+  if (lease_finished_) {
+    piece.finished = true;
+    piece.error = std::move(answer_.error);
+    piece.stale = lease_stale_;
+    piece.unusable = answer_.unusable;
+    answer_ = {};
+  } else if (piece.rows == 0) {
+    return Progress::need_more;
+  }
+  return Progress::ready;
+}
+
+Connection::Progress Connection::next_message(Message& message) {
+  if (state_ != State::ready) return Progress::broken;
+  for (;;) {
+    inbox_.drop();
+    switch (inbox_.take(std::max(longest_message, pool_.options().max_row_bytes), message)) {
+      case Framing::need_more:
+        return Progress::need_more;
+      case Framing::malformed:
+      case Framing::too_large:
+        break_off("the server sent a malformed message");
+        return Progress::broken;
+      case Framing::complete:
+        break;
+    }
+    if (message.type == 'S' || message.type == 'N' || message.type == 'A') {
+      handle(message);
+      continue;
+    }
+    if (message.type == 'Z') {
+      handle(message);
+      answer_ = {};
+      if (state_ != State::ready) return Progress::broken;
+    }
+    return Progress::ready;
+  }
 }
 
 }  // namespace sluice::sql::postgres

@@ -28,11 +28,12 @@ class Gathering {
   }
 
   static constexpr std::size_t beginning_bytes = 1 << 20;
-  // Half of what a unix socket holds: the server is not to wait for room.
-  static constexpr Duration::rep wanted_bytes = 64 << 10;
+  // A quarter of what a unix socket holds, for the waking comes late where cores are few: a server that has once waited
+  // for room sleeps until three quarters are read.
+  static constexpr Duration::rep wanted_bytes = 48 << 10;
   static constexpr Duration::rep least_bytes = 16 << 10;  // that the longest pause must bring
   static constexpr Duration shortest = 50us;
-  static constexpr Duration longest = 500us;
+  static constexpr Duration longest = 200us;
 
   explicit Gathering(Instant now = {}) : since_(now) {}
 

@@ -28,18 +28,18 @@ TEST(Gathering, TheBeginningIsTakenAsItComes) {
 }
 
 TEST(Gathering, APauseBringsWhatIsWantedHoweverMuchCameBefore) {
-  for (const std::size_t at_a_time : {1, 2, 8, 16}) EXPECT_EQ(pause_after(1600, at_a_time, 40us), 320us) << at_a_time;
+  for (const std::size_t at_a_time : {1, 2, 8, 16}) EXPECT_EQ(pause_after(1600, at_a_time, 20us), 120us) << at_a_time;
 }
 
 TEST(Gathering, APauseIsNeitherLongNorNext) {
   EXPECT_EQ(pause_after(1600, 1, 1us), Gathering::shortest);
   EXPECT_EQ(pause_after(1600, 16, 1us), Gathering::shortest);
-  EXPECT_EQ(pause_after(1600, 1, 200us), Gathering::longest);
+  EXPECT_EQ(pause_after(1600, 1, 100us), Gathering::longest);
 }
 
 TEST(Gathering, WhatComesSlowlyIsNotWaitedForLonger) {
-  EXPECT_GT(pause_after(1600, 1, 250us), Duration::zero());
-  EXPECT_EQ(pause_after(1600, 1, 251us), Duration::zero());
+  EXPECT_GT(pause_after(1600, 1, 100us), Duration::zero());
+  EXPECT_EQ(pause_after(1600, 1, 101us), Duration::zero());
   EXPECT_EQ(pause_after(1600, 1, 10s), Duration::zero());
 }
 

@@ -1,0 +1,373 @@
+// What the server says, and whom it is for.
+#include "sql/postgres/connection.h"
+#include "sql/postgres/pool.h"
+#include "sql/postgres/query.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+constexpr std::size_t turn_bytes = 4 << 20;  // read in one go before others have their turn
+
+}  // namespace
+
+// Everything that has arrived of answers that nobody reads for himself.
+void Connection::pump() {
+  std::size_t turn = 0;
+  for (;;) {
+    while (state_ == State::ready && leased_ == nullptr) {
+      Message message;
+      const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
+      if (framing == Framing::complete) {
+        if (message.type == 'D' && is_own_command()) {
+          drop_own_row();
+        } else if (message.type == 'D' && flight_size_ != 0) {
+          ++answer_.rows;
+          if (inbox_.kept() > shared_bytes) answer_.discard = true;
+          if (answer_.discard) inbox_.drop();
+        } else {
+          handle(message);
+        }
+        continue;
+      }
+      if (framing == Framing::malformed) {
+        break_off("the server sent a malformed message");
+        return;
+      }
+      if (message.size != 0 && overflow(message.size)) continue;
+      break;
+    }
+    if (state_ != State::ready || leased_ != nullptr) return;
+    inbox_.shrink();
+    if (turn > turn_bytes) {
+      watch(pool_.reactor().now());  // the rest after others have had their turn
+      return;
+    }
+    if (receive(turn) != Received::bytes) return;
+  }
+}
+
+// A message that is not all there, `message_size` long: one that would take too much memory is dropped as it comes.
+// True: it is; false: it will be waited for.
+bool Connection::overflow(std::size_t message_size) {
+  const bool is_row = inbox_.type_of_next() == 'D' && flight_size_ != 0;
+  if (!is_row) {
+    if (message_size <= longest_message) return false;
+    break_off("the server sent a message that is too long");
+    return true;
+  }
+  if (!answer_.discard && inbox_.kept() + message_size <= shared_bytes) return false;
+  answer_.discard = true;
+  ++answer_.rows;
+  inbox_.skip_next(message_size);
+  return true;
+}
+
+// Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the
+// message.
+bool Connection::pass_over(const Message& message) {
+  if (leased_ != nullptr || flight_size_ == 0 || !foremost().conversation) return false;
+  switch (message.type) {
+    case 'G':  // the server waits for rows, and hears no cancel meanwhile
+      write_copy_fail(out_, "abandoned");
+      flush_soon();
+      return true;
+    case 'E': {
+      const auto notice = parse_notice(message.payload);
+      return notice && notice->severity != "FATAL" && notice->severity != "PANIC";
+    }
+    case '1':
+    case '2':
+    case '3':
+    case 'C':
+    case 'D':
+    case 'I':
+    case 'T':
+    case 'c':
+    case 'd':
+    case 'n':
+    case 's':
+    case 't':
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Connection::handle(const Message& message) {
+  if (pass_over(message)) {
+    inbox_.drop();
+    return;
+  }
+  switch (message.type) {
+    case '1':  // ParseComplete
+    case '3':  // CloseComplete
+    case 't':  // ParameterDescription
+      break;
+    case 'C':  // CommandComplete
+    case 'I':  // EmptyQueryResponse
+      finish_command();
+      break;
+    case '2':
+      if (is_own_command()) break;
+      if (answer_.bound) {
+        break_off("the server sent a message that is out of place");
+        return;
+      }
+      answer_.bound = true;
+      break;
+    case 's':
+      answer_.suspended = true;
+      finish_command();
+      break;
+    case 'T':
+    case 'n':
+      take_description(message);
+      break;
+    case 'Z':
+      handle_ready(message);
+      return;
+    case 'E':
+      handle_error(message);
+      break;
+    case 'N':
+      ++pool_.counters().notices;
+      break;
+    case 'A':
+      if (parse_notification(message.payload)) ++pool_.counters().notifications;
+      break;
+    case 'H':  // COPY ... TO STDOUT: no rows, and nothing that could be made of it
+    case 'd':
+    case 'c':
+      answer_.unusable = answer_.discard = true;
+      break;
+    case 'S':
+      break;  // ParameterStatus: nothing that we rely on changes behind our back
+    default:
+      break_off("the server sent a message that is out of place");
+      return;
+  }
+  if (leased_ != nullptr) return;  // scan() gives up what it has seen
+  if (flight_size_ == 0 || answer_.discard) inbox_.drop();
+}
+
+void Connection::handle_error(const Message& message) {
+  const auto notice = parse_notice(message.payload);
+  if (!notice) {
+    break_off("the server sent a malformed error");
+    return;
+  }
+  if (flight_size_ == 0 || notice->severity == "FATAL" || notice->severity == "PANIC") {
+    ServerError error(*notice);
+    break_off({Failure::unavailable, std::move(error.sqlstate), std::move(error.message), 0});
+    return;
+  }
+  if (skipping_) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
+  answer_.error = std::make_unique<ServerError>(*notice);
+  answer_.error->at_bind = !answer_.bound && !is_own_command();
+  answer_.error->at_settings = answer_.commands != 0 && answer_.commands < foremost().before;
+  if (foremost().synced) return;
+  complete_foremost();
+  skipping_ = true;
+}
+
+// A statement is prepared anew on every connection, and the table may have changed since the program's start.
+void Connection::take_description(const Message& message) {
+  if (flight_size_ == 0 || !foremost().prepares || foremost().query == nullptr) return;
+  const Statement& statement = *foremost().query->statement_;
+  Described& described = answer_.described;
+  described = {};
+  if (message.type == 'n') {
+    described.kind = statement.columns.empty() ? Described::Kind::usable : Described::Kind::unusable;
+  } else {
+    const auto fields = parse_row_description(message.payload);
+    if (!fields) {
+      break_off("the server sent a malformed row description");
+      return;
+    }
+    if (fields->empty() && !statement.columns.empty()) {
+      described.kind = Described::Kind::unusable;
+    } else if (const auto list = pool_.column_lists().find(statement, *fields)) {
+      described = {Described::Kind::usable, *list};
+    } else {
+      described.kind = Described::Kind::unknown;
+      pool_.column_lists().look_up(statement, *fields);
+    }
+  }
+  if (foremost().named) prepared(statement.id).described = described;
+}
+
+// Of the foremost request, or of the one that has just been it.
+Connection::Described Connection::described(const InFlight& entry) {
+  if (entry.prepares) return answer_.described;
+  return entry.named ? prepared(entry.statement).described : Described{};
+}
+
+// In a batch an answer ends with its command, otherwise with ReadyForQuery.
+void Connection::finish_command() {
+  if (is_own_command() && !skipping_) {
+    const InFlight& entry = foremost();
+    if (answer_.error || ++answer_.commands > entry.before + 1 + entry.after) {
+      break_off("the server sent a message that is out of place");
+    }
+    return;
+  }
+  if (flight_size_ == 0 || skipping_ || answer_.complete || (!answer_.bound && !foremost().setting)) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
+  ++answer_.commands;
+  answer_.complete = true;
+  answer_.complete_rows = answer_.rows;
+  if (!foremost().synced) complete_foremost();
+}
+
+// Of set_config(). What comes behind the statement returns none, and the rows that are kept must not be lost.
+void Connection::drop_own_row() {
+  if (answer_.commands > foremost().before) {
+    break_off("the server sent a message that is out of place");
+  } else {
+    inbox_.drop();
+  }
+}
+
+void Connection::handle_ready(const Message& message) {
+  const auto status = parse_ready(message.payload);
+  const auto whole = [this] {
+    const InFlight& entry = foremost();
+    return entry.synced && (answer_.error || entry.conversation || answer_.unusable ||
+                            (answer_.complete && answer_.complete_rows == answer_.rows &&
+                             answer_.commands == entry.before + 1 + entry.after));
+  };
+  if (!status || flight_size_ == 0 || (!skipping_ && !whole())) {
+    break_off("the server sent a message that is out of place");
+    return;
+  }
+  skipping_ ? drop_skipped() : complete_foremost();
+  if (*status == 'I') {
+    in_transaction_ = false;
+  } else if (!in_transaction_) {
+    break_off("a statement left a transaction open");
+  }
+  if (leased_ == nullptr) {
+    inbox_.drop();
+    if ((in_transaction_ || has_temporary_) && flight_size_ == 0 && state_ == State::ready) clean_up();
+    if (flight_size_ == 0) idle_since_ = foremost_since_;
+    if (draining_) end_drain();
+    if (pool_.somebody_waits()) pool_.serve_soon();
+  }
+}
+
+void Connection::drop_skipped() {
+  skipping_ = batch_slow_ = false;
+  answer_ = {};
+  dispatching_ = true;
+  for (bool last = false; !last;) {
+    const InFlight entry = pop();
+    last = entry.synced;
+    if (entry.named && entry.prepares) prepared(entry.statement) = {Prepared::State::stale, {}};
+    if (entry.query != nullptr) entry.query->answer_skipped();
+  }
+  dispatching_ = false;
+}
+
+void Connection::complete_foremost() {
+  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow_);
+  const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
+  using Kind = Described::Kind;
+  const InFlight entry = pop();
+  batch_slow_ = was_slow && !entry.synced;
+  const Described columns = described(entry);
+  if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
+  Answer answer = std::move(answer_);
+  answer_ = {};
+
+  // Asked to describe a statement, a server that gives a result without having done so is not believed; nor is one that
+  // describes it and says that there is none.
+  if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
+    answer.unusable = true;
+  }
+  bool stale = false;
+  if (entry.named) {
+    Prepared& known = prepared(entry.statement);
+    if (entry.prepares && columns.kind != Kind::usable) {
+      // Whether it exists is not known where nobody was left to look at its columns, or Parse has failed. Stale is
+      // always right: closing what does not exist is no error.
+      known.state = Prepared::State::stale;
+      known.described = columns;
+    } else if (answer.error) {
+      stale = answer.error->sqlstate == "26000" ||
+              (answer.error->sqlstate == "0A000" && answer.error->routine == "RevalidateCachedQuery");
+      // The next one may have been parsed meanwhile, by a request that had the same answer before this one.
+      if (stale) known.state = Prepared::State::stale;
+    } else if (columns.kind == Kind::nothing) {
+      stale = true;  // sent behind a Parse whose description nobody has read
+    }
+  }
+
+  const auto list = [&]() -> std::span<const Column> {
+    return columns.list != nullptr ? *columns.list : entry.query->statement_->columns;
+  };
+  if (entry.setting) {
+    if (answer.error) break_off({Failure::unavailable, answer.error->sqlstate, answer.error->message, 0});
+  } else if (entry.query != nullptr && entry.query == leased_) {
+    lease_finished_ = true;
+    answer_ = std::move(answer);  // for scan()
+    lease_stale_ = stale;
+    if (entry.query->statement_ != nullptr) lease_columns_ = list();
+  } else if (entry.query != nullptr) {
+    Query& query = *entry.query;
+    dispatching_ = true;
+    if (stale) {
+      query.answer_stale();
+    } else if (answer.error) {
+      query.answer_failed(*answer.error, hit);
+    } else if (answer.unusable) {
+      query.answer_unusable();
+    } else if (columns.kind == Kind::unknown) {
+      query.answer_unknown();
+    } else if (answer.discard || (answer.suspended && !query.statement_->one_row)) {
+      query.answer_overflowed();
+    } else {
+      deliver(query, answer, list());
+    }
+    dispatching_ = false;
+  }
+  if (leased_ == nullptr) {
+    inbox_.drop();
+  }
+}
+
+void Connection::deliver(Query& query, const Answer& answer, std::span<const Column> columns) {
+  if (!cut_answer(answer.rows, columns.size())) {
+    query.answer_unusable();
+    break_off("the server sent a row that does not fit its description");
+    return;
+  }
+  delivering_ = &query;
+  query.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
+  // Who does not take the rows at once gets a copy of his own: the next answer comes into the same buffer.
+  if (delivering_ != nullptr) delivering_->keep();
+  delivering_ = nullptr;
+}
+
+bool Connection::cut_answer(std::size_t rows, std::size_t columns) {
+  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // what so many rows take at least
+  if (fields_.size() < rows * columns) fields_.resize(rows * columns);
+  Field* into = fields_.data();
+  const char* at = inbox_.data();
+  for (std::size_t left = rows; left != 0;) {
+    Message message;
+    if (frame(at, inbox_.kept(), inbox_.kept(), message) != Framing::complete) return false;
+    at += message.size;
+    if (message.type != 'D') continue;
+    if (!cut_row(message.payload, columns, into)) return false;
+    into += columns;
+    --left;
+  }
+  return true;
+}
+
+}  // namespace sluice::sql::postgres
