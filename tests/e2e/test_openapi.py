@@ -377,5 +377,8 @@ def test_schemathesis_finds_that_what_it_says_is_taken(films, tools, tmp_path):
             content = operation["requestBody"]["content"]
             operation["requestBody"]["content"] = {"application/json": content["application/json"]}
     del document["paths"]["/films/{id}/tags"]  # no schema says that the keys of a set differ
+    for (_, path), operation in operations(document).items():
+        if path.startswith("/kept"):  # nor which state there is
+            operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "If-Match"]
     run_schemathesis(films, tools, tmp_path, document, "--mode", "positive", "--generation-allow-x00", "false",
                      "--checks", "positive_data_acceptance,not_a_server_error,response_schema_conformance")
