@@ -137,13 +137,14 @@ core::Async<http::Response> Resident::list(http::Request& request) {
   }
   auto query = parse_query(*version_->table, request.query);
   if (!query) return refuse(query.error());
-  if (effort_of(*version_->table, *query) > effort_here) return select_elsewhere(*wish, std::move(*query), key_);
+  if (effort_of(*version_->table, *query) > effort_here)
+    return select_elsewhere(*wish, std::move(*query), key_, version_);
   Selection selection = select(*version_->table, *query);
   return answer(*wish, std::move(*query), std::move(selection), key_, version_);
 }
 
-core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key) {
-  const std::shared_ptr<const Version> version = version_;
+core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key,
+                                                      std::shared_ptr<const Version> version) {
   // The work may go on when nobody waits for it any more, so it has the table for itself.
   auto work = [table = version->table, query] { return select(*table, query); };
   auto selected = co_await threads_.run(mailbox_, std::move(work));

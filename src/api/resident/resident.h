@@ -85,7 +85,9 @@ class Resident {
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
   [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
-  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key);
+  // `version`: whose indexes the query names; it begins when it is awaited.
+  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key,
+                                              std::shared_ptr<const Version> version);
   // The rows as they lie in the table: nothing is copied.
   [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
                                                 const std::shared_ptr<const Version>& version);
