@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)effort_of(*table, *query);
   const Selection selection = select(*table, *query);
   if (selection.is_range) require(selection.first <= selection.last && selection.last <= table->size());
-  const std::vector<std::uint32_t> rows = rows_of(selection);
+  std::vector<std::uint32_t> rows = rows_of(selection);
   require(selection.total <= table->size() && rows.size() == selection.size());
   const std::uint64_t behind = selection.total - std::min(query->offset, selection.total);
   require(rows.size() == std::min(query->limit, behind));
