@@ -70,7 +70,7 @@ class Admin::Metrics final : public http::Handler {
     std::vector<files::Store::Counters> stores(plan_->options.stores.size());
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
     std::vector<api::changes::Counters> changes(plan_->changes.size());
-    std::vector<api::resident::AnswerCache::Counters> answers(plan_->residents.size());
+    std::vector<api::resident::Resident::Counters> answers(plan_->residents.size());
     for (unsigned i = 0; i < services_.size(); ++i) {
       Service::Snapshot snapshot;
       if (i == core_.index()) {

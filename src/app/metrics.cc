@@ -289,7 +289,7 @@ void render(const std::vector<api::changes::Counters>& changes, const std::vecto
 }
 
 void render(const std::vector<Residents::Counters>& residents,
-            const std::vector<api::resident::AnswerCache::Counters>& answers, const std::vector<std::string>& names,
+            const std::vector<api::resident::Resident::Counters>& answers, const std::vector<std::string>& names,
             MetricsText& out) {
   const auto family = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
     out.family(name, type, help);
@@ -314,11 +314,14 @@ void render(const std::vector<Residents::Counters>& residents,
   family("sluice_resident_failures_total", "counter", "Loads that failed: what was there before is served.",
          [&](auto i) { return residents[i].failures; });
   family("sluice_resident_answers_cached_total", "counter", "Queries whose whole answer was kept.",
-         [&](auto i) { return answers[i].hits; });
+         [&](auto i) { return answers[i].answers.hits; });
   family("sluice_resident_answers_made_total", "counter", "Queries whose answer was put together.",
-         [&](auto i) { return answers[i].misses; });
+         [&](auto i) { return answers[i].answers.misses; });
   family("sluice_resident_cache_bytes", "gauge", "What the answers that are kept take, of all cores.",
-         [&](auto i) { return answers[i].bytes; });
+         [&](auto i) { return answers[i].answers.bytes; });
+  family("sluice_resident_chunks_elsewhere_total", "counter",
+         "Chunks of long answers, encoded on demand, that another core than the answering one has encoded.",
+         [&](auto i) { return answers[i].chunks_elsewhere; });
 }
 
 void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out) {

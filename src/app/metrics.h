@@ -105,7 +105,7 @@ void render(const std::vector<api::changes::Counters>& changes, const std::vecto
             MetricsText& out);
 // `answers`: the caches of all cores, summed; all by resident table, as `names` are.
 void render(const std::vector<Residents::Counters>& residents,
-            const std::vector<api::resident::AnswerCache::Counters>& answers, const std::vector<std::string>& names,
+            const std::vector<api::resident::Resident::Counters>& answers, const std::vector<std::string>& names,
             MetricsText& out);
 // `names`: of the databases.
 void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out);

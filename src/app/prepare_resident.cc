@@ -52,6 +52,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
   plan->name = options.name.value;
   plan->shape.key = options.key.value;
   plan->shape.csv = options.csv;
+  plan->shape.on_demand = options.encode == api::resident::Encode::on_demand;
   plan->shape.memory_limit = options.memory;
   plan->cache_control = options.cache_control ? options.cache_control->value : std::string{};
   plan->stale_after = options.stale_after.value;

@@ -165,8 +165,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   }
   for (std::size_t i = 0; i < plan_->residents.size(); ++i) {
     const Plan::Resident& resident = plan_->residents[i];
-    residents_.push_back(
-        std::make_unique<api::resident::Resident>(resident.plan, editions[i], core.reactor(), core.mailbox(), threads));
+    residents_.push_back(std::make_unique<api::resident::Resident>(resident.plan, editions[i], core.reactor(),
+                                                                   core.mailbox(), threads, &core.mesh()));
     http::Policy* const policy = compile(plan_->options.residents[resident.index].use);
     const auto add_resident = [&](http::Pattern pattern, std::unique_ptr<http::Handler> handler) {
       http::Router::Route route{.pattern = std::move(pattern), .handlers = {}, .formats = true};

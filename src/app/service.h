@@ -82,10 +82,10 @@ class Service final : http::Observer {
     RequestLog::Counters request_log;
     http::compress::Counters compression;
     http::ws::Counters websockets;
-    std::vector<files::Store::Counters> stores;                   // by store
-    std::vector<gateway::jwt::Counters> policies;                 // by policy
-    std::vector<api::changes::Counters> changes;                  // by index in Plan::changes
-    std::vector<api::resident::AnswerCache::Counters> residents;  // by index in Plan::residents
+    std::vector<files::Store::Counters> stores;                // by store
+    std::vector<gateway::jwt::Counters> policies;              // by policy
+    std::vector<api::changes::Counters> changes;               // by index in Plan::changes
+    std::vector<api::resident::Resident::Counters> residents;  // by index in Plan::residents
   };
   [[nodiscard]] Snapshot snapshot() const;
 

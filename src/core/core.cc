@@ -33,7 +33,7 @@ void pin_to(unsigned cpu) {
 }  // namespace
 
 Core::Core(Mesh& mesh, unsigned index, std::unique_ptr<Reactor> reactor)
-    : reactor_(std::move(reactor)), mailbox_(*reactor_), port_(mesh, index, *reactor_) {
+    : reactor_(std::move(reactor)), mailbox_(*reactor_), errands_(*reactor_), port_(mesh, index, *reactor_) {
   current_core = this;
 }
 

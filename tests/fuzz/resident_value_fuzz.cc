@@ -1,6 +1,6 @@
 // Any bytes as values of a resident table, two of them with a line end between. Keys of decimals are in the order of
 // the numbers; rows, arrays and JSON are taken apart without a look past their end; what an array is indexed by finds
-// its row.
+// its row; values that are packed come out as they went in.
 
 #include <cmath>
 #include <cstdint>
@@ -117,6 +117,26 @@ void check_index(const std::vector<std::string>& arrays) {
   }
 }
 
+void check_packed(const std::vector<std::string>& values) {
+  TestRows rows({column_of("a", sql::Form::text), sqlite_column("b", "")});
+  for (const std::string& value : values) {
+    rows.row({value, TestValue(value, value.size() % 2 == 0 ? sql::Form::text : sql::Form::number)});
+  }
+  PackedRows packed(rows.columns);
+  const sql::Block block = rows.block();
+  for (std::size_t i = 0; i < block.rows; ++i) packed.append(block.row(i));
+  packed.trim();
+  PackedRows::Reader reader(packed);
+  for (std::uint32_t i = 0; i < block.rows; ++i) {
+    const auto fields = reader.row(i);
+    for (std::size_t k = 0; k < fields.size(); ++k) {
+      const sql::Field& wanted = block.row(i)[k];
+      require(fields[k].view() == wanted.view() && !fields[k].is_null());
+      require(k == 0 || fields[k].form == wanted.form);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -135,5 +155,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size != 0) std::memcpy(memory.get(), data, size);
   check_texts({memory.get(), size});
   check_index(lines);
+  check_packed(lines);
   return 0;
 }

@@ -33,6 +33,31 @@ bool is_true(const sql::Column& column, const sql::Field& field) {
   return true;
 }
 
+// Whether a row of one table is the same as one of another, in each of its values.
+class Comparison {
+ public:
+  Comparison(const Table& old, const Table& changed) : old_(old), changed_(changed) {
+    if (old.packed() == nullptr) return;
+    old_reader_.emplace(*old.packed());
+    changed_reader_.emplace(*changed.packed());
+  }
+  bool same(std::uint32_t a, std::uint32_t b) {
+    if (!old_reader_) {
+      return old_.object(a) == changed_.object(b) && (!old_.has_csv() || old_.csv(a, a + 1) == changed_.csv(b, b + 1));
+    }
+    const auto equal = [](const sql::Field& x, const sql::Field& y) {
+      return x.is_null() == y.is_null() && x.form == y.form && x.view() == y.view();
+    };
+    return std::ranges::equal(old_reader_->row(a), changed_reader_->row(b), equal);
+  }
+
+ private:
+  const Table& old_;
+  const Table& changed_;
+  std::optional<PackedRows::Reader> old_reader_;
+  std::optional<PackedRows::Reader> changed_reader_;
+};
+
 // Of two rows or more.
 KeyOrder order_of(const Index& key, std::uint32_t rows) {
   bool ascending = true;
@@ -120,6 +145,7 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed, KeyOrder order)
   const Index& keys = *old_->key();
   std::vector<Edit> edits;
   std::vector<std::uint32_t> added;
+  Comparison comparison(*old_, changed);
   for (std::uint32_t row = 0; row < changed.size(); ++row) {
     const std::uint32_t id = keys.find(changed.key()->value_of_row(row));
     if (id == none) {
@@ -127,8 +153,7 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed, KeyOrder order)
       continue;
     }
     const std::uint32_t before = *keys.rows_of(id).begin();
-    const bool same = old_->object(before) == changed.object(row) &&
-                      (!old_->has_csv() || old_->csv(before, before + 1) == changed.csv(row, row + 1));
+    const bool same = comparison.same(before, row);
     // Also where it is the same: it must not go.
     edits.push_back({.position = before, .inserts = false, .changed = same ? none : row, .turn = 0});
   }
@@ -172,14 +197,23 @@ std::expected<std::shared_ptr<const Table>, std::string> Delta::apply() {
   const std::vector<Edit> edits = find_edits(changed, order.value_or(KeyOrder::ascending));
   if (edits.empty()) return old_;
 
-  std::shared_ptr<Table> table(new Table(old_->columns()));
+  std::shared_ptr<Table> table(new Table(old_->columns(), shape_.on_demand));
   table->has_csv_ = old_->has_csv_;
   table->key_ = old_->key_;
   table->key_order_ = order;
   std::vector<std::uint32_t> old_places(old_->size(), none);
   std::vector<std::uint32_t> changed_places(changed.size(), none);
+  std::optional<PackedRows::Reader> reader;  // of what has changed: its words are others
+  if (old_->packed_) {
+    table->packed_ = PackedRows::with_words_of(*old_->packed_);
+    reader.emplace(*changed.packed_);
+  }
   const auto take = [&](const Table& from, std::uint32_t row, std::vector<std::uint32_t>& places) {
     places[row] = table->size();
+    if (reader) {
+      if (&from == old_.get()) return table->packed_->append_row(*from.packed_, row);
+      return table->packed_->append(reader->row(row));
+    }
     table->json_.append(from.json_.row(row));
     if (table->has_csv_) table->csv_.append(from.csv_.row(row));
   };
@@ -190,8 +224,7 @@ std::expected<std::shared_ptr<const Table>, std::string> Delta::apply() {
     if (!edit.inserts) ++next;
   }
   for (; next < old_->size(); ++next) take(*old_, next, old_places);
-  table->json_.trim();
-  table->csv_.trim();
+  table->trim();
   for (std::size_t i = 0; i < old_->indexes_.size(); ++i) {
     table->indexes_.emplace_back();
     if (!old_->indexes_[i]) continue;

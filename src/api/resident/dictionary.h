@@ -36,6 +36,11 @@ class Dictionary {
   [[nodiscard]] Key at(std::uint32_t id) const;
   [[nodiscard]] bool less(const Key& a, const Key& b) const { return fixed_ ? a.number < b.number : a.bytes < b.bytes; }
   [[nodiscard]] std::size_t memory() const;
+  // Likewise, without what is room to grow.
+  [[nodiscard]] std::size_t used() const {
+    return numbers_.size() * sizeof(std::uint64_t) + bytes_.size() + ends_.size() * sizeof(std::uint32_t) +
+           growing_.size() * sizeof(Tagged) + slots_.size() * sizeof(std::uint32_t);
+  }
 
  private:
   // A slot while keys come: the lower half of the key's hash, so that other keys are passed by without a look at them,

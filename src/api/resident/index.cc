@@ -137,6 +137,10 @@ std::uint32_t Index::rank_of_row(std::uint32_t row) const {
   return row;
 }
 
+std::size_t Index::used() const {
+  return values_.used() + (ids_.size() + owners_.size() + nulls_.size()) * sizeof(std::uint32_t);
+}
+
 std::size_t Index::memory() const {
   return values_.memory() +
          (nulls_.capacity() + starts_.capacity() + rows_.capacity() + order_.capacity() + row_ranks_.capacity()) *

@@ -35,6 +35,8 @@ class Index {
   [[nodiscard]] bool add(const Key& key);
   void add_null() { nulls_.push_back(row_); }
   void end_row();
+  // What rows have filled so far, with what is there for the building alone.
+  [[nodiscard]] std::size_t used() const;
   // When all are there: puts the values in order. Takes its time, on any thread.
   void build();
 

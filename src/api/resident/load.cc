@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/resident/delta.h"
+#include "api/resident/row_feed.h"
 
 namespace sluice::api::resident {
 namespace {
@@ -57,6 +58,7 @@ core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Databas
   auto cursor = co_await database.query(plan.statement, {}, {.deadline = reactor.now() + plan.timeout});
   if (!cursor) co_return failed(cursor.error());
   std::shared_ptr<TableBuilder> builder;
+  std::optional<RowFeed> feed;
   Since since;
   std::size_t version = 0;
   try {
@@ -67,6 +69,8 @@ core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Databas
         if (std::string wrong = check_shape(plan.shape, block->columns); !wrong.empty())
           co_return failed(std::move(wrong));
         builder = std::make_shared<TableBuilder>(plan.shape, block->columns);
+        auto add = [builder](const sql::Block& rows) { return builder->add(rows); };
+        feed.emplace(std::move(add), reactor, mailbox, threads);
         if (plan.changes) {
           const auto found = std::ranges::find(block->columns, plan.changes->shape.version, &sql::Column::name);
           if (found == block->columns.end()) co_return failed("the version is no longer a column of the query");
@@ -76,13 +80,14 @@ core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Databas
       if (plan.changes) {
         if (auto noted = note(since, *block, version); !noted) co_return failed(std::move(noted.error()));
       }
-      if (auto added = builder->add(*block); !added) co_return failed(std::move(added.error()));
       last = block->last;
+      if (auto given = co_await feed->give(*block); !given) co_return failed(std::move(given.error()));
     }
   } catch (const std::bad_alloc&) {
     co_return failed("there is not enough memory");
   }
   cursor->reset();  // the connection is free while the indexes are made
+  if (auto fed = co_await feed->finish(); !fed) co_return failed(std::move(fed.error()));
   auto make = [builder] { return builder->finish(); };
   auto made = co_await make_table(std::move(make), mailbox, threads);
   if (!made) co_return std::unexpected(std::move(made.error()));
@@ -96,33 +101,40 @@ core::Task<std::expected<Loaded, LoadError>> load_changes(const Plan& plan, std:
   const sql::Argument argument = since.argument();
   auto cursor = co_await database.query(changes.statement, {&argument, 1}, {.deadline = reactor.now() + plan.timeout});
   if (!cursor) co_return failed(cursor.error());
-  std::shared_ptr<Delta> delta;
-  Since next = since;
+  // What is filled on a thread.
+  struct Changed {
+    Delta delta;
+    Since since;
+  };
+  std::shared_ptr<Changed> changed;
+  std::optional<RowFeed> feed;
   try {
     for (bool last = false; !last;) {
       const auto block = co_await (*cursor)->next();
       if (!block) co_return failed(block.error());
-      if (!delta && block->rows != 0) {
+      if (!changed && block->rows != 0) {
         if (std::string wrong = check_changes(plan.shape, changes.shape, old->columns(), block->columns);
             !wrong.empty()) {
           co_return failed(std::move(wrong));
         }
-        delta = std::make_shared<Delta>(plan.shape, changes.shape, old, block->columns);
-      }
-      if (block->rows != 0) {
-        if (auto added = delta->add(*block, next); !added) co_return failed(std::move(added.error()));
+        changed = std::make_shared<Changed>(Delta(plan.shape, changes.shape, old, block->columns), since);
+        auto add = [changed](const sql::Block& rows) { return changed->delta.add(rows, changed->since); };
+        feed.emplace(std::move(add), reactor, mailbox, threads);
       }
       last = block->last;
+      if (block->rows == 0) continue;
+      if (auto given = co_await feed->give(*block); !given) co_return failed(std::move(given.error()));
     }
   } catch (const std::bad_alloc&) {
     co_return failed("there is not enough memory");
   }
   cursor->reset();
-  if (!delta) co_return Loaded{.table = std::move(old), .since = std::move(since)};
-  auto make = [delta] { return delta->apply(); };
+  if (!changed) co_return Loaded{.table = std::move(old), .since = std::move(since)};
+  if (auto fed = co_await feed->finish(); !fed) co_return failed(std::move(fed.error()));
+  auto make = [changed] { return changed->delta.apply(); };
   auto made = co_await make_table(std::move(make), mailbox, threads);
   if (!made) co_return std::unexpected(std::move(made.error()));
-  co_return Loaded{.table = std::move(*made), .since = std::move(next)};
+  co_return Loaded{.table = std::move(*made), .since = std::move(changed->since)};
 }
 
 }  // namespace sluice::api::resident

@@ -25,8 +25,8 @@ struct Loaded {
   Since since;  // where the plan says what the changes are
 };
 
-// Runs the query and makes a version of its rows: encodes them here as they come, block by block, and indexes them on a
-// thread of the pool. All outlive the task.
+// Runs the query and makes a version of its rows, on threads of the pool; here they are only read, block by block. All
+// outlive the task.
 [[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Database& database,
                                                                 core::Reactor& reactor, core::Mailbox& mailbox,
                                                                 core::BlockingPool& threads);

@@ -44,6 +44,10 @@ struct RefreshOptions {
   }
 };
 
+// When rows become JSON.
+enum class Encode : std::uint8_t { load, on_demand };
+inline NameOf<Encode> names_of(Encode) { return {{"load", Encode::load}, {"on-demand", Encode::on_demand}}; }
+
 // [[resident]]
 struct ResidentOptions {
   Located<std::string> name;
@@ -51,6 +55,7 @@ struct ResidentOptions {
   Located<std::string> query;
   Located<std::string> key;
   std::vector<Located<std::string>> index;
+  Encode encode = Encode::load;
   bool csv = false;
   std::optional<RefreshOptions> refresh;
   Located<Duration> stale_after{};
@@ -89,9 +94,14 @@ struct ResidentOptions {
     v.field("index", &ResidentOptions::index,
             "The columns that rows are found by (`?roles=admin`, `?popularity=gte.10`) and sorted by "
             "(`?sort=-popularity`). Of an array, rows are found by each of its elements.");
-    v.field("csv", &ResidentOptions::csv,
-            "Whether it is also answered as CSV, for which rows are kept a second time. JSON, NDJSON and CSJ are there "
-            "anyway.");
+    v.field("encode", &ResidentOptions::encode,
+            "`load`: rows are encoded once, when they are loaded, and answers are made of them without copying. "
+            "`on-demand`: rows are kept as values, in about half the memory, and encoded for each answer; for large "
+            "tables.");
+    v.field(
+        "csv", &ResidentOptions::csv,
+        "Whether it is also answered as CSV, for which rows are kept a second time, unless they are encoded on demand. "
+        "JSON, NDJSON and CSJ are there anyway.");
     v.field("refresh", &ResidentOptions::refresh,
             "When the query is run again, in the background. Without it the rows stay as they are until the program "
             "starts again.");

@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint64_t effort_here = 16 * 1024;
 // Answers up to here are made whole; longer ones are written piece by piece, as the client takes them.
 constexpr std::uint64_t whole_rows = 2000;
-constexpr std::size_t piece_bytes = 64 * 1024;
 
 http::Response refuse(const Refused& refused) {
   Buffer members;
@@ -61,8 +60,9 @@ class Resident::RowsBody final : public http::BodySource {
 };
 
 Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
-                   core::BlockingPool& threads)
+                   core::BlockingPool& threads, core::MeshPort* mesh)
     : plan_(std::move(plan)), reactor_(reactor), mailbox_(mailbox), threads_(threads), cache_(plan_->cache) {
+  if (mesh != nullptr && mesh->size() > 1 && plan_->shape.on_demand) helpers_ = std::make_shared<Helpers>(*mesh);
   publish(edition);
 }
 
@@ -185,8 +185,8 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   std::string total = std::to_string(selection.total);
   RowWriter::Wanted wanted{
       .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
-  const bool as_they_are =
-      wanted.fields.empty() && (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
+  const bool as_they_are = table.packed() == nullptr && wanted.fields.empty() &&
+                           (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
   if (as_they_are && (selection.size() <= whole_rows || (selection.is_range && wish.format == sql::Format::json))) {
     http::SharedSpans spans = pieces(selection, wish.format, version);
     if (version != version_ || !cache_.admits(key, spans.size())) {
@@ -196,6 +196,11 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
     }
   } else if (selection.size() > whole_rows) {
     response.fields.add_owned("X-Total-Count", std::move(total));
+    if (helpers_ && table.packed() != nullptr && ParallelRows::worth(table, selection, wanted)) {
+      auto work = std::make_shared<RowsWork>(version->table, std::move(selection), std::move(wanted));
+      response.body = std::make_unique<ParallelRows>(version, helpers_, std::move(work));
+      return response;
+    }
     response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
     return response;
   }
@@ -242,7 +247,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   core::Async<http::Response> answering(200);
   http::Response& response = answering.get();
   fill_head(response, *wish, *version_);
-  if (wish->format == sql::Format::json && fields.empty()) {
+  if (wish->format == sql::Format::json && fields.empty() && table.packed() == nullptr) {
     response.body.emplace<http::SharedBytes>(version_, table.object(row));
     return answering;
   }

@@ -12,12 +12,14 @@
 #include "api/resident/answer_cache.h"
 #include "api/resident/delta.h"
 #include "api/resident/options.h"
+#include "api/resident/parallel_rows.h"
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
 #include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
+#include "core/mesh.h"
 #include "core/reactor.h"
 #include "http/message.h"
 #include "http/server.h"
@@ -54,9 +56,9 @@ struct Edition {
 // begun keep the version that they began with.
 class Resident {
  public:
-  // All outlive it; `edition` has a table.
+  // All outlive it; `edition` has a table. With a mesh other cores help to encode long answers of packed rows.
   Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
-           core::BlockingPool& threads);
+           core::BlockingPool& threads, core::MeshPort* mesh = nullptr);
 
   void publish(const Edition& edition);
 
@@ -65,7 +67,21 @@ class Resident {
   // `/NAME/KEY`
   [[nodiscard]] core::Async<http::Response> find(http::Request& request);
 
-  [[nodiscard]] const AnswerCache::Counters& counters() const { return cache_.counters(); }
+  struct Counters {
+    AnswerCache::Counters answers;
+    std::uint64_t chunks_elsewhere = 0;  // of long answers, that other cores have encoded for this one
+
+    void operator+=(const Counters& other) {
+      answers += other.answers;
+      chunks_elsewhere += other.chunks_elsewhere;
+    }
+  };
+  [[nodiscard]] Counters counters() const {
+    return {.answers = cache_.counters(), .chunks_elsewhere = helpers_ ? helpers_->chunks() : 0};
+  }
+  // Chunks that are kept for answers that are being sent.
+  [[nodiscard]] std::size_t chunks_ahead() const { return helpers_ ? helpers_->ahead() : 0; }
+  [[nodiscard]] std::shared_ptr<const Table> table() const { return version_->table; }
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
@@ -102,7 +118,8 @@ class Resident {
   Instant checked_{};
   bool failing_ = false;
   AnswerCache cache_;
-  std::string key_;  // of the cache, while one is looked for
+  std::string key_;                   // of the cache, while one is looked for
+  std::shared_ptr<Helpers> helpers_;  // null: nobody is there to help; shared with the answers
 };
 
 // The handlers of the two routes.

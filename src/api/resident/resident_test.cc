@@ -117,18 +117,18 @@ TEST_F(ResidentTest, WhatIsNotKeptIsSentOnce) {
   EXPECT_TRUE(once(find("1", "fields=id")));
   EXPECT_TRUE(once(find("1", "fields=id")));
   EXPECT_TRUE(once(find("1", "", {}, ".csj")));
-  EXPECT_EQ(resident->counters().hits, 1u) << "fields=id, the third time";
+  EXPECT_EQ(resident->counters().answers.hits, 1u) << "fields=id, the third time";
 }
 
 TEST_F(ResidentTest, AnotherVersionHasAnswersOfItsOwn) {
   (void)ask("name=a");
   (void)ask("name=a");
   const http::Response before = ask("name=a");
-  EXPECT_EQ(resident->counters().hits, 1u);
+  EXPECT_EQ(resident->counters().answers.hits, 1u);
   edition.table = table(1);
   resident->publish(edition);
   const http::Response after = ask("name=a");
-  EXPECT_EQ(resident->counters().hits, 1u);
+  EXPECT_EQ(resident->counters().answers.hits, 1u);
   EXPECT_EQ(text_of(after), "[{\"id\":1,\"name\":\"a\"}\n]\n");
   EXPECT_EQ(text_of(before), "[{\"id\":1,\"name\":\"a\"}\n,{\"id\":3,\"name\":\"a\"}\n]\n") << "it goes on as it began";
   EXPECT_NE(before.fields.get("etag"), after.fields.get("etag"));

@@ -21,8 +21,28 @@ RowWriter::RowWriter(const Table& table, Wanted wanted)
         if (wanted.fields.empty()) wanted.fields = every(table.columns().size());
         return std::move(wanted);
       }()),
-      all_(wanted_.fields == every(table.columns().size())),
-      values_(table.columns().size()) {}
+      all_(wanted_.fields == every(table.columns().size())) {
+  if (table.packed() == nullptr) {
+    values_.resize(table.columns().size());
+    return;
+  }
+  reader_.emplace(*table.packed());
+  if (all_) {
+    read_ = table.columns().size();
+    encoder_.emplace(table.layout(wanted_.format));
+    return;
+  }
+  read_ = std::ranges::max(wanted_.fields) + 1;
+  columns_ = wanted_columns();
+  fields_.resize(columns_.size());
+  encoder_.emplace(wanted_.format == sql::Format::json ? sql::Format::ndjson : wanted_.format, columns_);
+}
+
+std::vector<sql::Column> RowWriter::wanted_columns() const {
+  std::vector<sql::Column> columns;
+  for (const std::uint32_t field : wanted_.fields) columns.push_back(table_.columns()[field]);
+  return columns;
+}
 
 void RowWriter::begin(Buffer& out) const {
   switch (wanted_.format) {
@@ -33,15 +53,17 @@ void RowWriter::begin(Buffer& out) const {
       return;
     case sql::Format::csv:
     case sql::Format::csj: {
-      std::vector<sql::Column> columns;
-      for (const std::uint32_t field : wanted_.fields) columns.push_back(table_.columns()[field]);
-      sql::Encoder(wanted_.format, columns).begin(out, wanted_.header);
+      sql::Encoder(wanted_.format, wanted_columns()).begin(out, wanted_.header);
       return;
     }
   }
 }
 
 void RowWriter::row(std::uint32_t row, Buffer& out) {
+  if (encoder_) {
+    if (wanted_.format == sql::Format::json && !std::exchange(first_, false)) out.push_back(',');
+    return unpack(row, out);
+  }
   switch (wanted_.format) {
     case sql::Format::json:
       if (!std::exchange(first_, false)) out.push_back(',');
@@ -62,6 +84,17 @@ void RowWriter::row(std::uint32_t row, Buffer& out) {
     case sql::Format::csv:
       return csv(row, out);
   }
+}
+
+void RowWriter::unpack(std::uint32_t row, Buffer& out) {
+  std::span<const sql::Field> fields = reader_->row(row, read_);
+  if (!all_) {
+    for (std::size_t i = 0; i < fields_.size(); ++i) fields_[i] = fields[wanted_.fields[i]];
+    fields = fields_;
+  }
+  encoder_->rows(
+      {.columns = all_ ? std::span(table_.columns()) : std::span(columns_), .fields = fields, .rows = 1, .last = false},
+      out);
 }
 
 void RowWriter::members(Buffer& out) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,11 +24,15 @@ class RowWriter {
   RowWriter(const Table& table, Wanted wanted);
 
   void begin(Buffer& out) const;
+  // The next row is not the first one of the answer.
+  void follow() { first_ = false; }
   void row(std::uint32_t row, Buffer& out);
   void end(Buffer& out) const;
 
  private:
+  [[nodiscard]] std::vector<sql::Column> wanted_columns() const;
   void members(Buffer& out) const;
+  void unpack(std::uint32_t row, Buffer& out);
   void csv(std::uint32_t row, Buffer& out);
 
   const Table& table_;
@@ -35,6 +40,12 @@ class RowWriter {
   const bool all_;
   bool first_ = true;
   std::vector<std::string_view> values_;
+  // Of packed rows.
+  std::optional<PackedRows::Reader> reader_;
+  std::vector<sql::Column> columns_;  // those that are wanted; not where all are
+  std::size_t read_ = 0;              // columns up to the last that is wanted
+  std::vector<sql::Field> fields_;
+  std::optional<sql::Encoder> encoder_;
 };
 
 // Cuts a line of CSV, its end included, into its values as they stand there; `values` has a place for each.

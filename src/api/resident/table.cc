@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "api/resident/elements.h"
+#include "api/resident/row_writer.h"
 
 namespace sluice::api::resident {
 
@@ -42,19 +43,79 @@ std::optional<std::size_t> Table::find_column(std::string_view name) const {
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
+Table::Table(std::vector<sql::Column> columns, bool on_demand) : columns_(std::move(columns)), text_(columns_) {
+  if (!on_demand) return;
+  packed_ = std::make_unique<PackedRows>(columns_);
+  for (const auto format : {sql::Format::ndjson, sql::Format::csv, sql::Format::csj}) {
+    layouts_.emplace_back(format, columns_);
+  }
+}
+
+const sql::Layout& Table::layout(sql::Format format) const {
+  switch (format) {
+    case sql::Format::json:
+    case sql::Format::ndjson:
+      return layouts_[0];
+    case sql::Format::csv:
+      return layouts_[1];
+    case sql::Format::csj:
+      break;
+  }
+  return layouts_[2];
+}
+
+void Table::trim() {
+  json_.trim();
+  csv_.trim();
+  if (packed_) packed_->trim();
+}
+
 std::uint64_t Table::memory() const {
-  std::uint64_t sum = json_.memory() + csv_.memory();
+  std::uint64_t sum = json_.memory() + csv_.memory() + (packed_ ? packed_->memory() : 0);
   for (const auto& index : indexes_) sum += index ? index->memory() : 0;
   return sum;
 }
+
+namespace {
+
+// The hash of what the rows are as JSON, which are so never there all at once; and the size of it.
+XXH128_hash_t hash_of_packed(const Table& table, std::uint64_t seed, std::uint64_t& bytes) {
+  constexpr std::size_t piece = 64 * 1024;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  if (!state) throw std::bad_alloc();
+  XXH3_128bits_reset_withSeed(state.get(), seed);
+  RowWriter writer(table, {.format = sql::Format::ndjson});
+  Buffer out;
+  const auto take = [&] {
+    XXH3_128bits_update(state.get(), out.data(), out.size());
+    bytes += out.size();
+    out.clear();
+  };
+  for (std::uint32_t row = 0; row < table.size(); ++row) {
+    out.push_back(',');
+    writer.row(row, out);
+    if (out.size() >= piece) take();
+  }
+  take();
+  return XXH3_128bits_digest(state.get());
+}
+
+}  // namespace
 
 std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared_ptr<Table> table,
                                                                      const TableShape& shape) {
   // With the columns: where there are no rows, some formats still have their names.
   std::string names;
   for (std::size_t i = 0; i < table->columns_.size(); ++i) names += table->text_.name(i);
-  const std::string_view text = table->json_.text();
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(text.data(), text.size(), XXH3_64bits(names.data(), names.size()));
+  const std::uint64_t seed = XXH3_64bits(names.data(), names.size());
+  XXH128_hash_t hash{};
+  if (table->packed_) {
+    hash = hash_of_packed(*table, seed, table->json_bytes_);
+  } else {
+    const std::string_view text = table->json_.text();
+    hash = XXH3_128bits_withSeed(text.data(), text.size(), seed);
+    table->json_bytes_ = text.size();
+  }
   table->state_ = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
   if (table->memory() > shape.memory_limit) {
     return std::unexpected(fmt::format("it takes {} bytes, and its memory is {}", table->memory(), shape.memory_limit));
@@ -63,11 +124,11 @@ std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared
 }
 
 TableBuilder::TableBuilder(const TableShape& shape, std::span<const sql::Column> columns)
-    : shape_(shape), table_(new Table({columns.begin(), columns.end()})), json_(sql::Format::ndjson, table_->columns_) {
-  if (shape.csv) {
-    csv_.emplace(sql::Format::csv, table_->columns_);
-    table_->has_csv_ = true;
-  }
+    : shape_(shape),
+      table_(new Table({columns.begin(), columns.end()}, shape.on_demand)),
+      json_(sql::Format::ndjson, table_->columns_) {
+  table_->has_csv_ = shape.csv;
+  if (shape.csv && !shape.on_demand) csv_.emplace(sql::Format::csv, table_->columns_);
   table_->indexes_.resize(columns.size());
   const auto add = [&](const std::string& name) {
     const std::size_t column = *table_->find_column(name);
@@ -81,23 +142,42 @@ TableBuilder::TableBuilder(const TableShape& shape, std::span<const sql::Column>
 std::expected<void, std::string> TableBuilder::add(const sql::Block& block) {
   for (std::size_t i = 0; i < block.rows; ++i) {
     const sql::Block row{.columns = table_->columns_, .fields = block.row(i), .rows = 1, .last = false};
-    row_.clear();
-    row_.push_back(',');
-    json_.rows(row, row_);
-    if (row_.size() >= RowStore::row_limit) return std::unexpected("a row is longer than 2 GiB");
-    table_->json_.append(row_.view());
-    if (csv_) {
-      row_.clear();
-      csv_->rows(row, row_);
-      table_->csv_.append(row_.view());
-    }
+    if (!keep_row(row)) return std::unexpected("a row is longer than 2 GiB");
     if (auto indexed = index_row(row.fields); !indexed) return indexed;
   }
   if (table_->size() > 0xffff'fff0 - block.rows) return std::unexpected("it has more than 2^32 rows");
-  if (table_->json_.text().size() > shape_.memory_limit) {
+  if (bytes() > shape_.memory_limit) {
     return std::unexpected(fmt::format("it takes more than its memory, {} bytes", shape_.memory_limit));
   }
   return {};
+}
+
+bool TableBuilder::keep_row(const sql::Block& row) {
+  if (table_->packed_) {
+    std::uint64_t size = 0;
+    for (const sql::Field& field : row.fields) size += field.size;
+    if (size >= PackedRows::row_limit) return false;
+    table_->packed_->append(row.fields);
+    return true;
+  }
+  row_.clear();
+  row_.push_back(',');
+  json_.rows(row, row_);
+  if (row_.size() >= RowStore::row_limit) return false;
+  table_->json_.append(row_.view());
+  if (csv_) {
+    row_.clear();
+    csv_->rows(row, row_);
+    table_->csv_.append(row_.view());
+  }
+  return true;
+}
+
+std::uint64_t TableBuilder::bytes() const {
+  std::uint64_t sum = table_->json_.text().size() + table_->csv_.text().size();
+  if (table_->packed_) sum += table_->packed_->bytes();
+  for (const auto& index : table_->indexes_) sum += index ? index->used() : 0;
+  return sum;
 }
 
 std::expected<void, std::string> TableBuilder::index_row(std::span<const sql::Field> fields) {
@@ -136,8 +216,7 @@ bool TableBuilder::index_value(Index& index, const sql::Field& field) {
 }
 
 std::expected<std::shared_ptr<const Table>, std::string> TableBuilder::finish() {
-  table_->json_.trim();
-  table_->csv_.trim();
+  table_->trim();
   if (const Index* const key = table_->key()) {
     if (!key->nulls().empty()) {
       return std::unexpected(fmt::format("the key \"{}\" of row {} is NULL", shape_.key, key->nulls().front() + 1));
@@ -150,9 +229,11 @@ std::expected<std::shared_ptr<const Table>, std::string> TableBuilder::finish() 
     for (std::uint32_t id = 0; id < key->values(); ++id) {
       const Postings rows = key->rows_of(id);
       if (rows.size() < 2) continue;
-      std::vector<std::string_view> values(table_->columns_.size());
-      table_->cut(*rows.begin(), values);
-      return std::unexpected(fmt::format("several rows have the key {}", values[*table_->key_].substr(0, 100)));
+      Buffer value;
+      RowWriter(*table_, {.format = sql::Format::csj, .fields = {static_cast<std::uint32_t>(*table_->key_)}})
+          .row(*rows.begin(), value);
+      value.truncate(value.size() - 1);
+      return std::unexpected(fmt::format("several rows have the key {}", value.view().substr(0, 100)));
     }
   }
   return Table::seal(std::move(table_), shape_);
