@@ -222,6 +222,10 @@ def test_it_is_loaded_again(people, sluice):
     wait_for(lambda: metric(server, "failures_total") >= 1)
     wait_for(lambda: server.get("/people").get("age") is not None)
     assert ids(server, "/people") == [2, 3, 4, 5]
+    known = server.get("/people", f"If-None-Match: {server.get('/people').get('etag')}")
+    assert known.status == 304 and int(known.get("age")) >= 0
+    head = server.get("/people", method="HEAD")
+    assert (head.status, head.get("x-total-count"), int(head.get("age")) >= 0) == (200, "4", True)
     assert "resident people: " in server.log
     people.execute("ALTER TABLE others RENAME TO people")
     wait_for(lambda: server.get("/people").get("age") is None)
