@@ -317,8 +317,8 @@ void render(const std::vector<Residents::Counters>& residents,
          [&](auto i) { return answers[i].answers.hits; });
   family("sluice_resident_answers_made_total", "counter", "Queries whose answer was put together.",
          [&](auto i) { return answers[i].answers.misses; });
-  family("sluice_resident_cache_bytes", "gauge", "What the answers that are kept take, of all cores.",
-         [&](auto i) { return answers[i].answers.bytes; });
+  family("sluice_resident_cache_bytes", "gauge", "What the answers and rows that are kept take, of all cores.",
+         [&](auto i) { return answers[i].answers.bytes + answers[i].rows_bytes; });
   family("sluice_resident_chunks_elsewhere_total", "counter",
          "Chunks of long answers, encoded on demand, that another core than the answering one has encoded.",
          [&](auto i) { return answers[i].chunks_elsewhere; });

@@ -96,6 +96,12 @@ def test_both_modes_answer_the_same(users):
                 assert answers(connection, f"{end}{query}").status == 200
             assert answers(connection, f"/77{end}").status == 200
             assert answers(connection, f"/78{end}?fields=roles,joined").status == 200
+        # Rows that are kept one by one, from the second time on.
+        kept = metric(server, "cache_bytes")
+        for number in range(6):
+            rows = json.loads(answers(connection, f"?fields=name,id&score=gte.{number}&limit=50").body)
+            assert len(rows) == 50 and list(rows[0]) == ["name", "id"]
+        assert metric(server, "cache_bytes") > kept
         for target in ("/0", "/78?fields=no", "?limit=x", "?name=x", ".xml"):
             assert answers(connection, target).status in (400, 404), target
         whole = answers(connection, "")

@@ -23,7 +23,8 @@ struct RefreshOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("every", &RefreshOptions::every, "How often the query is run again, every `10ms` at most. `0`: only when `notify` says so.",
+    v.field("every", &RefreshOptions::every,
+            "How often the query is run again, every `10ms` at most. `0`: only when `notify` says so.",
             {.max = 365 * 24h});
     v.field("notify", &RefreshOptions::notify,
             "PostgreSQL: the channel of NOTIFY. A notification lets the query run again.");
@@ -116,7 +117,10 @@ struct ResidentOptions {
             "load that takes more fails.",
             {.min = 64_KiB, .max = 1024_GiB});
     v.field("cache", &ResidentOptions::cache,
-            "The most memory, of each core, for whole answers to queries that come again. `0`: none.", {.max = 64_GiB});
+            "The most memory, of each core: half of it for whole answers to queries that come again, half for rows as "
+            "answers have them "
+            "that are not there so anyway (`fields`, CSV, on demand). `0`: none.",
+            {.max = 64_GiB});
     v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control of successful answers.");
     v.field("use", &ResidentOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order.");

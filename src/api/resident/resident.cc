@@ -61,7 +61,12 @@ class Resident::RowsBody final : public http::BodySource {
 
 Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
                    core::BlockingPool& threads, core::MeshPort* mesh)
-    : plan_(std::move(plan)), reactor_(reactor), mailbox_(mailbox), threads_(threads), cache_(plan_->cache) {
+    : plan_(std::move(plan)),
+      reactor_(reactor),
+      mailbox_(mailbox),
+      threads_(threads),
+      cache_(plan_->cache - plan_->cache / 2),
+      projections_(plan_->cache / 2) {
   if (mesh != nullptr && mesh->size() > 1 && plan_->shape.on_demand) helpers_ = std::make_shared<Helpers>(*mesh);
   publish(edition);
 }
@@ -80,6 +85,7 @@ void Resident::publish(const Edition& edition) {
   }
   version_ = std::move(version);
   cache_.clear();
+  projections_.clear();
 }
 
 bool Resident::is_stale() const {
@@ -187,11 +193,17 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
       .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
   const bool as_they_are = table.packed() == nullptr && wanted.fields.empty() &&
                            (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
-  if (as_they_are && (selection.size() <= whole_rows || (selection.is_range && wish.format == sql::Format::json))) {
-    http::SharedSpans spans = pieces(selection, wish.format, version);
-    if (version != version_ || !cache_.admits(key, spans.size())) {
+  const bool is_short = selection.size() <= whole_rows;
+  std::optional<http::SharedSpans> spans;
+  if (as_they_are && (is_short || (selection.is_range && wish.format == sql::Format::json))) {
+    spans = pieces(selection, wish.format, version);
+  } else if (!as_they_are && is_short && version == version_) {
+    spans = projections_.answer(version, table, selection, wanted);
+  }
+  if (spans) {
+    if (version != version_ || !cache_.admits(key, spans->size())) {
       response.fields.add_owned("X-Total-Count", std::move(total));
-      response.body.emplace<http::SharedSpans>(std::move(spans));
+      response.body.emplace<http::SharedSpans>(std::move(*spans));
       return response;
     }
   } else if (selection.size() > whole_rows) {
@@ -213,7 +225,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
-  const bool kept = as_they_are || (version == version_ && cache_.admits(key, whole->bytes.size()));
+  const bool kept = spans || (version == version_ && cache_.admits(key, whole->bytes.size()));
   if (kept) cache_.store(key, whole);
   const std::string_view view = whole->bytes.view();
   response.body.emplace<http::SharedBytes>(std::move(whole), view, !kept);

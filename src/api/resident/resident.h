@@ -13,6 +13,7 @@
 #include "api/resident/delta.h"
 #include "api/resident/options.h"
 #include "api/resident/parallel_rows.h"
+#include "api/resident/projections.h"
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
 #include "api/resident/selection.h"
@@ -69,15 +70,19 @@ class Resident {
 
   struct Counters {
     AnswerCache::Counters answers;
+    std::uint64_t rows_bytes = 0;        // of rows that are kept as answers have them
     std::uint64_t chunks_elsewhere = 0;  // of long answers, that other cores have encoded for this one
 
     void operator+=(const Counters& other) {
       answers += other.answers;
+      rows_bytes += other.rows_bytes;
       chunks_elsewhere += other.chunks_elsewhere;
     }
   };
   [[nodiscard]] Counters counters() const {
-    return {.answers = cache_.counters(), .chunks_elsewhere = helpers_ ? helpers_->chunks() : 0};
+    return {.answers = cache_.counters(),
+            .rows_bytes = projections_.bytes(),
+            .chunks_elsewhere = helpers_ ? helpers_->chunks() : 0};
   }
   // Chunks that are kept for answers that are being sent.
   [[nodiscard]] std::size_t chunks_ahead() const { return helpers_ ? helpers_->ahead() : 0; }
@@ -118,6 +123,7 @@ class Resident {
   Instant checked_{};
   bool failing_ = false;
   AnswerCache cache_;
+  Projections projections_;
   std::string key_;                   // of the cache, while one is looked for
   std::shared_ptr<Helpers> helpers_;  // null: nobody is there to help; shared with the answers
 };

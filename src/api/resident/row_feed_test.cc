@@ -97,9 +97,9 @@ TEST_F(RowFeedTest, TellsOfAnError) {
 
 // Where no thread is to be had it is done here.
 TEST_F(RowFeedTest, GoesOnWhereThereAreTooManyWorks) {
-  core::BlockingPool none(1, 1);
   std::atomic<bool> begun = false;
   std::atomic<bool> ends = false;
+  core::BlockingPool none(1, 1);
   core::TaskGroup tasks;
   const auto block = [&]() -> core::Task<void> {
     auto work = [&] {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
+#include "api/resident/table.h"
+#include "http/shared_spans.h"
+
+namespace sluice::api::resident {
+
+// One core's rows of one version as answers have them: with some of the fields, as CSV, or of a table that is encoded
+// on demand. A row is encoded when it is first asked for; from then on answers are made of it without copying. What
+// fields and format ask for is worth a place when it comes the second time. What has been used least recently goes
+// where all take more than the limit, and what alone takes more than half of it begins anew.
+class Projections {
+ public:
+  explicit Projections(std::size_t limit) : limit_(limit) {}
+  Projections(const Projections&) = delete;
+  ~Projections();
+
+  // The answer; nothing: it is not made of rows that are kept. `version` is held as long as it.
+  [[nodiscard]] std::optional<http::SharedSpans> answer(const std::shared_ptr<const void>& version, const Table& table,
+                                                        const Selection& selection, const RowWriter::Wanted& wanted);
+  // When there is a new version.
+  void clear();
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  class Rows;
+  struct Entry {
+    std::string key;
+    std::shared_ptr<Rows> rows;
+  };
+
+  [[nodiscard]] Rows* find(std::string_view key, const std::shared_ptr<const void>& version);
+  void make_room();
+
+  const std::size_t limit_;
+  std::list<Entry> entries_;              // the most recently used first; a few
+  std::array<std::uint64_t, 64> seen_{};  // hashes of what has come, by their lowest bits
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace sluice::api::resident
