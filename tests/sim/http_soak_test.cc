@@ -793,7 +793,7 @@ core::Faults storm() {
   return faults;
 }
 
-constexpr int sessions = sanitized ? 1000 : 4000;
+constexpr int sessions = sanitized ? 600 : 4000;
 constexpr int tls_sessions = sessions / 4;
 
 void print(const char* name, const World& world) {
