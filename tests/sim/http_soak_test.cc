@@ -794,7 +794,7 @@ core::Faults storm() {
 }
 
 constexpr int sessions = sanitized ? 600 : 4000;
-constexpr int tls_sessions = sessions / 4;
+constexpr int tls_sessions = sanitized ? 250 : 1000;
 
 void print(const char* name, const World& world) {
   const Tally& tally = world.tally;

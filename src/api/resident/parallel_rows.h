@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/resident/query.h"
 #include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "base/buffer.h"
 #include "core/mesh.h"
