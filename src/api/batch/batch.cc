@@ -298,7 +298,8 @@ Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy
       policies_(std::move(policies)),
       reactor_(reactor),
       trouble_(trouble),
-      failures_(plan.options.path.value, trouble, plan.errors.get()) {}
+      failures_(plan.options.path.value, trouble, plan.errors.get()),
+      isolations_(has_isolation(plan) ? std::make_unique<Isolations>(plan) : nullptr) {}
 
 Batch::~Batch() = default;
 

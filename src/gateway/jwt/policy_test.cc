@@ -123,9 +123,12 @@ TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
 
 TEST_F(JwtPolicyTest, ACachedTokenExpiresToo) {
   EXPECT_EQ(ask("Bearer " + good), "");
+  EXPECT_EQ(request.claims_end_s, 2030);  // with the leeway
   const auto claims = request.claims;
-  reactor.now_s = 2029;  // with the leeway
+  reactor.now_s = 2029;
+  request.claims_end_s = 0;
   EXPECT_EQ(ask("Bearer " + good), "");
+  EXPECT_EQ(request.claims_end_s, 2030);
   EXPECT_EQ(policy.counters().hits, 1u);
   reactor.now_s = 2030;
   EXPECT_EQ(ask("Bearer " + good), invalid("The token has expired."));

@@ -278,10 +278,13 @@ std::optional<Error> Connection::misspelt(const ParsedSql& parsed, std::string_v
   sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, before, nullptr);
   if (strictly) return std::nullopt;
   Error& error = strictly.error();
-  const auto colon = error.message.rfind(": ");
-  if (colon == error.message.npos || !parsed.text.contains('"' + error.message.substr(colon + 2) + '"')) {
-    return std::nullopt;
-  }
+  // "no such column: nope", and of later versions: "nope" - should this be a string literal in single-quotes?
+  constexpr std::string_view missing = "no such column: ";
+  if (!error.message.starts_with(missing)) return std::nullopt;
+  std::string name = error.message.substr(missing.size());
+  if (name.starts_with('"')) name = name.substr(1, name.find('"', 1) - 1);
+  if (!parsed.text.contains('"' + name + '"')) return std::nullopt;
+  error.message = std::string(missing) + name;
   if (offset >= 0)
     error.position = character_position(source, parsed.source_offset(static_cast<std::uint32_t>(offset)));
   return std::move(error);
