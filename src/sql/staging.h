@@ -39,8 +39,8 @@ struct SetOutcome {
   std::uint64_t updated = 0;
   std::uint64_t deleted = 0;
   std::uint64_t unchanged = 0;
-  std::vector<StagedFault> faults;  // not empty: nothing has been written
-  bool outside = false;             // what is wrong with them: the table has them, and the set does not
+  std::vector<StagedFault> faults;       // not empty: nothing has been written
+  bool outside = false;                  // what is wrong with them: the table has them, and the set does not
   std::shared_ptr<const Error> refusal;  // likewise: the database refuses them, and this is what it said first
 };
 

@@ -36,8 +36,7 @@ class Staging final : public sql::Staging {
   // A planned statement, with those of the plan's arguments that it has.
   [[nodiscard]] core::Task<Result<Written>> run(Transaction& transaction, const Statement& planned,
                                                 std::span<const Argument> arguments);
-  [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments,
-                                                     const ApplyOptions& options);
+  [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments, const ApplyOptions& options);
   [[nodiscard]] core::Task<Result<void>> remove(Transaction& transaction, std::span<const Argument> arguments,
                                                 SetOutcome& outcome);
   // Which rows it is that the database has refused. Nothing of it is committed.
@@ -57,8 +56,8 @@ class Staging final : public sql::Staging {
   Query conversation_;
   std::unique_ptr<Transaction> staging_;  // in which the temporary table is made and filled
   bool copying_ = false;
-  std::optional<Error> error_;            // of the COPY
-  std::optional<StagedFault> fault_;      // the row that it is about
+  std::optional<Error> error_;        // of the COPY
+  std::optional<StagedFault> fault_;  // the row that it is about
   std::uint64_t rows_ = 0;
   // Rows whose lines are as far apart from each other: most bodies are one such run.
   struct Run {

@@ -19,9 +19,9 @@ enum class Equality : std::uint8_t {
 
 struct TableColumn {
   std::string name;
-  std::string type;        // as CAST takes it; SQLite: as it was declared, may be empty
-  std::string collation;   // SQLite: where it is not BINARY
-  Equality equality{};     // PostgreSQL
+  std::string type;           // as CAST takes it; SQLite: as it was declared, may be empty
+  std::string collation;      // SQLite: where it is not BINARY
+  Equality equality{};        // PostgreSQL
   std::string default_value;  // an SQL expression; empty: none
   bool not_null = false;
   bool generated = false;  // the database makes its values: nobody else may
@@ -32,8 +32,8 @@ struct TableColumn {
 struct Table {
   std::string name;  // quoted, with its schema where one was named
   std::vector<TableColumn> columns;
-  bool strict = false;      // SQLite
-  bool has_indices = false;  // it is none of those that cannot have any, such as views
+  bool strict = false;                           // SQLite
+  bool has_indices = false;                      // it is none of those that cannot have any, such as views
   std::vector<std::vector<std::string>> unique;  // the columns of each index or constraint that holds for all rows
 
   // Whether no two rows have the same values in these columns, as far as the table itself sees to it.
