@@ -30,7 +30,7 @@ bench: bench-http bench-export bench-point bench-idle bench-slow bench-ladder be
 
 bench-http bench-export bench-point bench-idle bench-slow bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency)
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync)
 	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py
 
 format: bootstrap-test

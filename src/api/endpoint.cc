@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/answer_head.h"
 #include "base/log.h"
 
 namespace sluice::api {
@@ -191,9 +192,7 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
 
 http::Response Endpoint::head_of_answer(const Wish& wish) const {
   http::Response response;
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
+  AnswerHead{.wish = wish, .cache_control = plan_->cache_control}.fill(response);
   failure_.got_through();
   return response;
 }
@@ -230,18 +229,8 @@ std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, cons
     case Conditions::Verdict::known:
       break;
   }
-  http::Response response;
-  response.status = 304;
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
-  // The client's own one, which may be that of a compressed form.
-  if (!tag.empty()) {
-    const std::string_view known = conditions.known_tag(tag);
-    response.fields.add_owned("ETag", known.empty() ? std::move(tag) : std::string(known));
-    response.tag_takes_suffix = true;
-  }
   failure_.got_through();
-  return response;
+  return AnswerHead{.wish = wish, .cache_control = plan_->cache_control}.not_modified(conditions, tag);
 }
 
 http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {

@@ -1,14 +1,9 @@
 #include "api/query_string.h"
 
+#include "base/hex.h"
+
 namespace sluice::api {
 namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool is_plain(std::string_view text) { return text.find_first_of("%+") == std::string_view::npos; }
 

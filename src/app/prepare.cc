@@ -56,7 +56,7 @@ bool is_used(const Options& options, const std::string& policy) {
          (options.openapi && uses(*options.openapi)) || (options.batch && uses(*options.batch));
 }
 
-// Describes the endpoints.
+// Describes the endpoints and resident tables.
 void publish(Plan& plan) {
   const auto security_of = [&](const std::vector<Located<std::string>>& use) {
     std::vector<api::openapi::Security> security;
@@ -81,11 +81,21 @@ void publish(Plan& plan) {
     resource.security = security_of(options.use);
     resources.push_back(std::move(resource));
   }
+  std::vector<api::openapi::ResidentResource> residents;
+  for (const Plan::Resident& resident : plan.residents) {
+    const auto& options = plan.options.residents[resident.index];
+    auto& resource = residents.emplace_back();
+    resource = {.pattern = resident.pattern,
+                .key_pattern = {},
+                .plan = resident.plan.get(),
+                .security = security_of(options.use)};
+    if (!options.key.value.empty()) resource.key_pattern = resident.key_pattern();
+  }
   std::optional<api::openapi::BatchResource> batch;
   if (const auto& options = plan.options.batch) {
     batch = {.path = options->path.value, .calls = options->calls, .security = security_of(options->use)};
   }
-  auto document = api::openapi::make_document(*plan.options.openapi, resources, batch ? &*batch : nullptr);
+  auto document = api::openapi::make_document(*plan.options.openapi, resources, residents, batch ? &*batch : nullptr);
   for (std::string& warning : document.warnings) plan.warnings.push_back(std::move(warning));
   plan.openapi = std::make_shared<const api::openapi::Published>(std::move(document.text));
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "app/log_text.h"
+#include "base/hex.h"
 
 namespace sluice::app {
 namespace {
@@ -23,20 +24,13 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // "pass%77ord" is "password" to whoever reads it.
 std::string decoded(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool escape =
-        text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0;
-    result += escape ? static_cast<char>(hex_value(text[i + 1]) << 4 | hex_value(text[i + 2])) : text[i];
+        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    result += escape ? static_cast<char>(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2])) : text[i];
     if (escape) i += 2;
   }
   return result;

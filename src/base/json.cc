@@ -38,4 +38,16 @@ void append_json_escaped(Buffer& out, std::string_view text) {
   }
 }
 
+void append_pointer_escaped(std::string& out, std::string_view name) {
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+}
+
 }  // namespace sluice

@@ -11,5 +11,11 @@ TEST(Json, Escapes) {
   EXPECT_EQ(out.view(), "a\\\"b\\\\c\\n\\t\\r\\b\\f\\u0001\\u001f\\u0000é");
 }
 
+TEST(Json, StepsOfAPointer) {
+  std::string out = "/";
+  append_pointer_escaped(out, "a/b~1~");
+  EXPECT_EQ(out, "/a~1b~01~0");
+}
+
 }  // namespace
 }  // namespace sluice

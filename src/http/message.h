@@ -105,6 +105,7 @@ class BodySource : public core::SlabAllocated {
 struct SharedBytes {
   std::shared_ptr<const void> owner;
   std::string_view bytes;
+  bool once = false;  // made for one answer, and never sent again: what is made of them is not worth a place in a cache
 };
 
 // A range of an open file; `owner` keeps the descriptor open.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/hex.h"
 #include "http/h1/scan.h"
 
 namespace sluice::http {
 namespace {
 
-using h1::hex_value;
 using h1::is_digit;
 
 // Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
@@ -26,7 +26,7 @@ bool is_registered_name(std::string_view name) {
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     if (c == '%') {
-      if (name.size() - i < 3 || hex_value(name[i + 1]) < 0 || hex_value(name[i + 2]) < 0) return false;
+      if (name.size() - i < 3 || hex_digit(name[i + 1]) < 0 || hex_digit(name[i + 2]) < 0) return false;
       i += 2;
     } else if (h1::EndsPlainName::test(&c) && std::string_view("_~!$&'()*+,;=").find(c) == std::string_view::npos) {
       return false;
@@ -41,7 +41,7 @@ bool is_ip_literal(std::string_view text) {
     const std::size_t dot = text.find('.');
     if (dot == std::string_view::npos || dot < 2 || dot + 1 == text.size()) return false;
     for (char c : text.substr(1, dot - 1)) {
-      if (hex_value(c) < 0) return false;
+      if (hex_digit(c) < 0) return false;
     }
     const std::string_view rest = text.substr(dot + 1);
     return rest.find('%') == std::string_view::npos &&
@@ -57,7 +57,7 @@ bool is_ip_literal(std::string_view text) {
   }
   for (;;) {
     const std::size_t begin = i;
-    while (i < text.size() && hex_value(text[i]) >= 0) ++i;
+    while (i < text.size() && hex_digit(text[i]) >= 0) ++i;
     if (i < text.size() && text[i] == '.') {  // the last 32 bits, written as IPv4
       i = begin;
       for (int part = 0; part < 4; ++part) {
@@ -124,8 +124,8 @@ DecodedPath decode_path(std::string_view raw, char* out) {
       segment = size;
     } else if (raw[i] == '%') {
       if (raw.size() - i < 3) return {DecodedPath::Fault::bad_escape};
-      const int high = hex_value(raw[i + 1]);
-      const int low = hex_value(raw[i + 2]);
+      const int high = hex_digit(raw[i + 1]);
+      const int low = hex_digit(raw[i + 2]);
       if (high < 0 || low < 0) return {DecodedPath::Fault::bad_escape};
       const char byte = static_cast<char>(high << 4 | low);
       i += 2;

@@ -2,6 +2,7 @@
 import copy
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -90,6 +91,17 @@ path = "/maybe"
 use = ["perhaps"]
 get = "SELECT count(*) AS films FROM films WHERE name = :theme"
 params.theme = {{ from = "cookie.theme", type = "text", required = true }}
+[[resident]]
+name = "kept/films"
+query = "SELECT id, slug, name, score, adult FROM films ORDER BY id"
+key = "id"
+index = ["slug", "score", "adult"]
+[[resident]]
+name = "kept-tags"
+use = ["auth"]
+query = "SELECT tag, weight FROM tags"
+index = ["tag"]
+csv = true
 {more}
 '''
 KEY = Secret()
@@ -156,13 +168,15 @@ def test_what_it_says(films):
     document = document_of(films)
     assert document["openapi"] == "3.1.0"
     assert document["info"] == {"title": "Films", "version": "2.1", "description": "Films, and *what* is said of them."}
-    assert [tag["name"] for tag in document["tags"]] == ["films", "ratings", "mine", "maybe"]
+    assert [tag["name"] for tag in document["tags"]] == ["films", "ratings", "mine", "maybe", "kept",
+                                                               "kept-tags"]
     all_of_them = operations(document)
     assert set(all_of_them) == {
         ("get", "/films"), ("post", "/films"), ("get", "/films/{id}"), ("put", "/films/{id}"), ("patch", "/films/{id}"),
         ("delete", "/films/{id}"), ("get", "/films/{id}/tags"), ("put", "/films/{id}/tags"),
         ("patch", "/films/{id}/tags"), ("put", "/ratings/{slug}"), ("delete", "/ratings/{slug}"), ("get", "/mine"),
-        ("get", "/maybe"), ("get", "/films/changes")}
+        ("get", "/maybe"), ("get", "/films/changes"), ("get", "/kept/films"), ("get", "/kept/films/{key}"),
+        ("get", "/kept-tags")}
     ids = [operation["operationId"] for operation in all_of_them.values()]
     assert len(set(ids)) == len(ids) and "getFilmsByIdTags" in ids
     problem = document["components"]["responses"]["422"]["content"]
@@ -215,6 +229,36 @@ def test_rows_and_bodies(films):
     assert {status for status in calls["delete", "/films/{id}"]["responses"] if status < "3"} == {"204"}
     assert {status for status in calls["put", "/films/{id}/tags"]["responses"] if status < "3"} == {"200"}
     assert "dry-run" in [one["name"] for one in calls["put", "/films/{id}/tags"]["parameters"]]
+
+
+def test_resident_tables(films):
+    document = document_of(films)
+    calls = operations(document)
+    kept, by_key, tags = (calls["get", path] for path in ("/kept/films", "/kept/films/{key}", "/kept-tags"))
+    taken = {one["name"]: one for one in kept["parameters"]}
+    assert list(taken) == ["id", "slug", "score", "adult", "sort", "limit", "offset", "fields", "If-None-Match", "If-Match"]
+    ids = re.compile(taken["id"]["schema"]["items"]["pattern"])
+    for text in ("7", "-7", "gte.10", "in.(1,2)", "in.()", "is.null", "is.not_null", "eq.9"):
+        assert ids.search(text), text
+        assert films.get(f"/kept/films?id={text}").status == 200, text
+    for text in ("x", "gte.", "in.(1,)", "in.(1", "is.nothing", "7 ", "like.7"):
+        assert not ids.search(text), text
+        assert films.get(f"/kept/films?id={text.replace(' ', '%20')}").status == 400, text
+    assert taken["sort"]["schema"]["items"]["enum"] == ["id", "-id", "slug", "-slug", "score", "-score", "adult", "-adult"]
+    assert taken["fields"]["schema"]["items"]["enum"] == ["id", "slug", "name", "score", "adult"]
+    assert set(kept["responses"]) >= {"200", "304", "400", "406", "412", "503"} and "404" in by_key["responses"]
+    assert set(kept["responses"]["200"]["headers"]) == {"ETag", "Age", "X-Total-Count"}
+    [key] = document["paths"]["/kept/films/{key}"]["parameters"]
+    assert (key["name"], key["in"], key["schema"]["type"]) == ("key", "path", "integer")
+    assert "text/csv" in tags["responses"]["200"]["content"] and "text/csv" not in kept["responses"]["200"]["content"]
+    assert (tags["security"], "security" in kept) == ([{"auth": []}], False)
+    assert "401" in tags["responses"] and "401" not in kept["responses"]
+    assert ("get", "/kept-tags/{key}") not in calls
+    row = schema_of(document, json_of(document, by_key["responses"]["200"]))
+    assert list(row["properties"]) == ["id", "slug", "name", "score", "adult"] and "required" not in row
+    # What the document says of limit and Accept holds.
+    found = films.get("/kept/films?limit=1&sort=-id&fields=slug")
+    assert (json.loads(found.body), found.get("x-total-count")) == ([{"slug": "am-ende"}], "2")
 
 
 def test_it_is_served_as_a_file_would_be(films):
@@ -333,5 +377,8 @@ def test_schemathesis_finds_that_what_it_says_is_taken(films, tools, tmp_path):
             content = operation["requestBody"]["content"]
             operation["requestBody"]["content"] = {"application/json": content["application/json"]}
     del document["paths"]["/films/{id}/tags"]  # no schema says that the keys of a set differ
+    for (_, path), operation in operations(document).items():
+        if path.startswith("/kept"):  # nor which state there is
+            operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "If-Match"]
     run_schemathesis(films, tools, tmp_path, document, "--mode", "positive", "--generation-allow-x00", "false",
                      "--checks", "positive_data_acceptance,not_a_server_error,response_schema_conformance")

@@ -222,6 +222,10 @@ def test_it_is_loaded_again(people, sluice):
     wait_for(lambda: metric(server, "failures_total") >= 1)
     wait_for(lambda: server.get("/people").get("age") is not None)
     assert ids(server, "/people") == [2, 3, 4, 5]
+    known = server.get("/people", f"If-None-Match: {server.get('/people').get('etag')}")
+    assert known.status == 304 and int(known.get("age")) >= 0
+    head = server.get("/people", method="HEAD")
+    assert (head.status, head.get("x-total-count"), int(head.get("age")) >= 0) == (200, "4", True)
     assert "resident people: " in server.log
     people.execute("ALTER TABLE others RENAME TO people")
     wait_for(lambda: server.get("/people").get("age") is None)
@@ -406,6 +410,34 @@ def test_notify(postgres, sluice):
     wait_for(lambda: metric(server, "loads_total") > loads or metric(server, "loads_total") == 2)  # listening has begun
     postgres.psql("DELETE FROM people WHERE id = 2; NOTIFY people_changed", name)
     wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
+
+
+def test_types_whose_order_postgres_alone_knows(postgres, sluice):
+    name = f"types_{time.monotonic_ns()}"
+    postgres.psql(f"CREATE DATABASE {name}")
+    postgres.psql("""CREATE TYPE size AS ENUM ('small', 'medium', 'large');
+CREATE TABLE people (id int, size size, span interval, paid money, part int4range, code uuid, codes uuid[]);
+INSERT INTO people VALUES
+    (1, 'large', '2 days', '$2', '[1,3)', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}'),
+    (2, 'small', '10 days', '$10', '[2,5)', '00eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{}')""", name)
+    server = sluice(f"""
+[database.main]
+url = "{postgres.url(name)}"
+[[resident]]
+name = "people"
+query = "SELECT * FROM people ORDER BY id"
+index = ["size", "span", "paid", "part", "code", "codes"]
+""")
+    for column, value, other in (("size", "large", "small"), ("span", "2%20days", "1%20day"), ("paid", "$2.00", "$10.00"),
+                                 ("part", "[1,3)", "[1,2)")):
+        assert ids(server, f"/people?{column}={value}") == [1] and ids(server, f"/people?{column}=in.(%22{value}%22)") == [1]
+        for query, parameter in ((f"{column}=gt.{other}", column), (f"sort={column}", "sort")):
+            refused = server.get(f"/people?{query}")
+            assert (refused.status, json.loads(refused.body)["parameter"]) == (400, parameter), query
+    for code in ("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc999c0b4ef8bb6d6bb9bd380a11"):
+        assert ids(server, f"/people?code={code}") == [1]
+        assert ids(server, f"/people?codes=B{code[1:]}") == [1]
+    assert ids(server, "/people?sort=code") == [2, 1]
 
 
 def test_no_answer_is_of_two_versions(postgres, sluice):

@@ -5,46 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "api/body/form_data.h"
+#include "api/body/form_data_for_tests.h"
 
 namespace {
 
-using sluice::api::FormDataReader;
-using Next = FormDataReader::Next;
-
-std::string read(std::string_view body, std::size_t step) {
-  FormDataReader reader("bo");
-  std::string out;
-  std::size_t data = 0;
-  for (std::string_view rest = body;;) {
-    switch (reader.next()) {
-      case Next::part:
-        out += "\n[" + reader.part().name + "|" + reader.part().file_name.value_or("-") + "|" +
-               reader.part().media_type + "]";
-        break;
-      case Next::data:
-        if (reader.data().empty()) std::abort();
-        data += reader.data().size();
-        if (data > body.size()) std::abort();
-        out += reader.data();
-        break;
-      case Next::need_more: {
-        const std::string_view piece = rest.substr(0, step);
-        rest.remove_prefix(piece.size());
-        if (piece.empty()) {
-          reader.finish();
-        } else {
-          reader.feed(piece);
-        }
-        break;
-      }
-      case Next::end:
-        return out + "\nend";
-      case Next::broken:
-        return out + "\nbroken: " + reader.fault();
-    }
-  }
-}
+std::string read(std::string_view body, std::size_t step) { return sluice::api::read_form_data(body, step, "bo"); }
 
 }  // namespace
 

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
 #include <string_view>
 #include <vector>
 
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
 #include "api/resident/rows_for_tests.h"
+#include "api/resident/selection.h"
 
 namespace {
 
@@ -60,12 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(query->order.size() <= table->columns().size() && query->fields.size() <= table->columns().size());
   (void)effort_of(*table, *query);
   const Selection selection = select(*table, *query);
-  std::vector<std::uint32_t> rows = selection.rows;
-  if (selection.is_range) {
-    require(selection.first <= selection.last && selection.last <= table->size());
-    rows.resize(selection.last - selection.first);
-    std::iota(rows.begin(), rows.end(), selection.first);
-  }
+  if (selection.is_range) require(selection.first <= selection.last && selection.last <= table->size());
+  std::vector<std::uint32_t> rows = rows_of(selection);
   require(selection.total <= table->size() && rows.size() == selection.size());
   const std::uint64_t behind = selection.total - std::min(query->offset, selection.total);
   require(rows.size() == std::min(query->limit, behind));

@@ -44,10 +44,16 @@ void check_order(const std::string& a, const std::string& b) {
 void check_keys(std::string_view text) {
   std::string scratch;
   for (const Kind kind : {Kind::integer, Kind::number, Kind::boolean, Kind::date, Kind::timestamp, Kind::timestamp_tz,
-                          Kind::text, Kind::dynamic}) {
+                          Kind::text, Kind::uuid, Kind::dynamic}) {
     Key key;
     const bool made = make_key(kind, text, scratch, key);
     require(made || (kind != Kind::text && kind != Kind::dynamic));
+    if (kind == Kind::uuid && made) {
+      // The canonical form is its own.
+      require(key.bytes.size() == 36);
+      const std::string canonical(key.bytes);
+      require(make_key(kind, canonical, scratch, key) && key.bytes == canonical);
+    }
     if (kind == Kind::number && made) require(key.bytes.size() <= text.size() + 4);
     // A date is the midnight it begins with, as far as there are timestamps.
     if (kind == Kind::date && made) {

@@ -793,8 +793,8 @@ core::Faults storm() {
   return faults;
 }
 
-constexpr int sessions = sanitized ? 1000 : 4000;
-constexpr int tls_sessions = sessions / 4;
+constexpr int sessions = sanitized ? 600 : 4000;
+constexpr int tls_sessions = sanitized ? 250 : 1000;
 
 void print(const char* name, const World& world) {
   const Tally& tally = world.tally;

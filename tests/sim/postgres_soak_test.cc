@@ -577,7 +577,7 @@ Chaos unrest() {
 }
 
 constexpr int workers = 40;
-constexpr int queries_each = sanitized ? 150 : 300;
+constexpr int queries_each = sanitized ? 100 : 300;
 
 TEST(PostgresSoak, APeacefulServerAnswersEveryQuery) {
   World world(seed(), calm(), {.notice = 0.02}, true);

@@ -305,15 +305,7 @@ class Parser {
   // A name as part of a JSON pointer.
   static std::string pointer_of(std::string_view name) {
     std::string pointer;
-    for (const char c : name.substr(0, 200)) {
-      if (c == '~') {
-        pointer += "~0";
-      } else if (c == '/') {
-        pointer += "~1";
-      } else {
-        pointer += c;
-      }
-    }
+    append_pointer_escaped(pointer, name.substr(0, 200));
     return pointer;
   }
 

@@ -5,43 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include "api/body/form_data_for_tests.h"
+
 namespace sluice::api {
 namespace {
 
-using Next = FormDataReader::Next;
-
-// What comes out, as one text: "[name|file name|type]data" for each part, then "." or "!fault".
 std::string read(std::string_view body, std::size_t step = SIZE_MAX, std::string_view boundary = "b",
                  const FormDataLimits& limits = {}) {
-  FormDataReader reader(boundary, limits);
-  std::string out;
-  for (;;) {
-    switch (reader.next()) {
-      case Next::part: {
-        const FormDataPart& part = reader.part();
-        out += "[" + part.name + "|" + part.file_name.value_or("-") + "|" + part.media_type + "]";
-        break;
-      }
-      case Next::data:
-        EXPECT_FALSE(reader.data().empty());
-        out += reader.data();
-        break;
-      case Next::need_more: {
-        const std::string_view piece = body.substr(0, step);
-        body.remove_prefix(piece.size());
-        if (piece.empty()) {
-          reader.finish();
-        } else {
-          reader.feed(piece);
-        }
-        break;
-      }
-      case Next::end:
-        return out + ".";
-      case Next::broken:
-        return out + "!" + reader.fault();
-    }
-  }
+  return read_form_data(body, step, boundary, limits);
 }
 
 // However the body is cut.
@@ -52,32 +23,14 @@ std::string read_all_ways(const std::string& body) {
   }
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
     FormDataReader reader("b");
-    std::string out;
-    const std::string_view pieces[] = {std::string_view(body).substr(0, cut), std::string_view(body).substr(cut)};
-    std::size_t next = 0;
-    for (bool on = true; on;) {
-      switch (reader.next()) {
-        case Next::part:
-          out += "[" + reader.part().name + "|" + reader.part().file_name.value_or("-") + "|" +
-                 reader.part().media_type + "]";
-          break;
-        case Next::data:
-          out += reader.data();
-          break;
-        case Next::need_more:
-          while (next < 2 && pieces[next].empty()) ++next;
-          next == 2 ? reader.finish() : reader.feed(pieces[next]);
-          ++next;
-          if (next > 2) next = 2;
-          break;
-        case Next::end:
-          out += ".", on = false;
-          break;
-        case Next::broken:
-          out += "!" + reader.fault(), on = false;
-          break;
-      }
-    }
+    std::string_view rest = body;
+    std::size_t size = cut == 0 ? body.size() : cut;
+    const std::string out = read_form_data(reader, [&] {
+      const std::string_view piece = rest.substr(0, size);
+      rest.remove_prefix(piece.size());
+      size = SIZE_MAX;
+      return piece;
+    });
     EXPECT_EQ(out, whole) << "cut at " << cut;
   }
   return whole;

@@ -2,17 +2,9 @@
 
 #include <string>
 
+#include "base/hex.h"
+
 namespace sluice::api {
-namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
 
 RowReader::Next FormReader::step() {
   if (read_) return Next::end;

@@ -5,19 +5,15 @@
 
 #include <simdjson.h>
 
+#include "base/hex.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "sql/encode/scan.h"
 
 namespace sluice::api {
 namespace {
 
 using sql::encode::Chunk;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 // Four digits that have been checked.
 std::uint32_t hex4(const char* at) {
@@ -27,29 +23,6 @@ std::uint32_t hex4(const char* at) {
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_high_surrogate(std::uint32_t code) { return code >= 0xd800 && code < 0xdc00; }
-bool is_low_surrogate(std::uint32_t code) { return code >= 0xdc00 && code < 0xe000; }
-
-char* put_utf8(char* to, std::uint32_t code) {
-  const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xc0 | code >> 6);
-    put(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    put(0xe0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  } else {
-    put(0xf0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3f));
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  }
-  return to;
-}
 
 // What a letter behind a backslash means; 0: none.
 char meaning(char letter) {
@@ -105,15 +78,7 @@ std::string JsonRow::pointer_to(std::string_view name) {
 
 void JsonRow::prepend(std::string_view name, std::string& pointer) {
   std::string step = "/";
-  for (const char c : shown(name)) {
-    if (c == '~') {
-      step += "~0";
-    } else if (c == '/') {
-      step += "~1";
-    } else {
-      step += c;
-    }
-  }
+  append_pointer_escaped(step, shown(name));
   pointer.insert(0, step);
 }
 
@@ -405,7 +370,7 @@ std::string_view JsonRow::decoded(const Text& text, Buffer& into) const {
     std::uint32_t code = hex4(at + 2);
     at += 6;
     if (is_high_surrogate(code)) {
-      code = 0x10000 + ((code - 0xd800) << 10) + (hex4(at + 2) - 0xdc00);
+      code = join_surrogates(code, hex4(at + 2));
       at += 6;
     }
     to = put_utf8(to, code);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/openapi/json_object.h"
+#include "api/openapi/resident.h"
 #include "api/openapi/schema.h"
 #include "api/schema/rules.h"
 #include "http/message.h"
@@ -90,7 +91,7 @@ std::string_view meaning_of(int status) {
     case 507:
       return "There is no room for the file.";
     case 503:
-      return "The database cannot answer now.";
+      return "The server or its database cannot answer now, or only with what is too old.";
     case 504:
       return "The statement took too long.";
     default:
@@ -138,25 +139,9 @@ class Maker {
   explicit Maker(const Options& options) : options_(options) {}
 
   void add(const Resource& resource) {
-    std::string path;
-    std::string shape;
-    std::string words;
-    std::string tag;
-    for (const auto& segment : resource.pattern->segments) {
-      const bool literal = segment.kind == http::Pattern::Kind::literal;
-      path += literal ? "/" + segment.text : "/{" + segment.text + "}";
-      shape += literal ? "/" + segment.text : "/{}";
-      words += (literal ? " " : " by ") + segment.text;
-      if (literal && tag.empty()) tag = segment.text;
-    }
-    if (path.empty()) path = shape = "/";
-    if (!shapes_.emplace(shape, path).second) {
-      warnings_.push_back("the OpenAPI document leaves out " + resource.options->path.value +
-                          ": OpenAPI cannot tell its path from " + shapes_[shape]);
-      return;
-    }
-    if (tag.empty()) tag = "root";
-    if (tags_.insert(tag).second) tag_list_.add(JsonObject().add_text("name", tag).text());
+    const auto place = place_of(*resource.pattern, resource.options->path.value);
+    if (!place) return;
+    const auto& [path, words, tag] = *place;
 
     JsonObject item;
     if (JsonArray parameters = path_parameters(resource); !parameters.empty()) {
@@ -164,17 +149,9 @@ class Maker {
     }
     JsonObject changes_item = item;
     bool answers = false;
-    const auto operation_of = [&](JsonObject& into, const std::string& its_words, Method method, JsonObject about) {
-      JsonObject whole;
-      const std::string id = operation_id(method, its_words);
-      whole.add_text("operationId", id).add("tags", JsonArray().add_text(tag).text());
-      add_security(resource.security, whole);
-      into.add(lower_name(method),
-               whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
-    };
-    const auto operation = [&](Method method, JsonObject about) {
+    const auto operation = [&](Method method, const JsonObject& about) {
       answers = true;
-      operation_of(item, words, method, std::move(about));
+      add_operation(item, *place, words, method, resource.security, about);
     };
     if (resource.get != nullptr) {
       names_ = capitalized("get" + words);
@@ -190,8 +167,32 @@ class Maker {
     }
     if (answers) paths_.add(path, item.text());
     if (resource.changes == nullptr) return;
-    operation_of(changes_item, words + " changes", Method::get, changes(resource));
+    add_operation(changes_item, *place, words + " changes", Method::get, resource.security, changes(resource));
     paths_.add(path + (path.ends_with('/') ? "changes" : "/changes"), changes_item.text());
+  }
+
+  void add(const ResidentResource& resource) {
+    const auto parts = [&](const Place& place, const std::string& parameters, const JsonObject& about) {
+      JsonObject item;
+      if (!parameters.empty()) item.add("parameters", parameters);
+      add_operation(item, place, place.words, Method::get, resource.security, about);
+      paths_.add(place.path, item.text());
+    };
+    std::string row;
+    if (const auto place = place_of(resource.pattern, "/" + resource.plan->name)) {
+      names_ = capitalized("get" + place->words);
+      row = row_schema(resource.plan->statement.columns, Members::chosen);
+      parts(*place, "", listing(resource, row));
+    }
+    if (!resource.key_pattern) return;
+    const auto place = place_of(*resource.key_pattern, "/" + resource.plan->name + "/{key}");
+    if (!place) return;
+    names_ = capitalized("get" + place->words);
+    if (row.empty()) row = row_schema(resource.plan->statement.columns, Members::chosen);
+    JsonObject key;
+    key.add_text("name", resource.key_pattern->segments.back().text).add_text("in", "path").add("required", "true");
+    key.add("schema", resident_key_schema(*resource.plan));
+    parts(*place, JsonArray().add(key.text()).text(), finding(resource, row));
   }
 
   void add(const BatchResource& batch) {
@@ -261,6 +262,43 @@ class Maker {
   }
 
  private:
+  struct Place {
+    std::string path;
+    std::string words;  // " films by slug"
+    std::string tag;
+  };
+
+  // Nothing: the document cannot have it. `called`: what the operator knows it as.
+  std::optional<Place> place_of(const http::Pattern& pattern, const std::string& called) {
+    Place place;
+    std::string shape;
+    for (const auto& segment : pattern.segments) {
+      const bool literal = segment.kind == http::Pattern::Kind::literal;
+      place.path += literal ? "/" + segment.text : "/{" + segment.text + "}";
+      shape += literal ? "/" + segment.text : "/{}";
+      place.words += (literal ? " " : " by ") + segment.text;
+      if (literal && place.tag.empty()) place.tag = segment.text;
+    }
+    if (place.path.empty()) place.path = shape = "/";
+    if (!shapes_.emplace(shape, place.path).second) {
+      warnings_.push_back("the OpenAPI document leaves out " + called + ": OpenAPI cannot tell its path from " +
+                          shapes_[shape]);
+      return std::nullopt;
+    }
+    if (place.tag.empty()) place.tag = "root";
+    if (tags_.insert(place.tag).second) tag_list_.add(JsonObject().add_text("name", place.tag).text());
+    return place;
+  }
+
+  void add_operation(JsonObject& into, const Place& place, const std::string& words, Method method,
+                     std::span<const Security> security, const JsonObject& about) {
+    JsonObject whole;
+    whole.add_text("operationId", operation_id(method, words)).add("tags", JsonArray().add_text(place.tag).text());
+    add_security(security, whole);
+    into.add(lower_name(method),
+             whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
+  }
+
   std::string operation_id(Method method, const std::string& words) {
     const std::string base = lower_name(method) + capitalized(words);
     std::string id = base;
@@ -365,6 +403,7 @@ class Maker {
     }
     void add_raw(std::string_view json) { list_.add(json); }
     [[nodiscard]] const JsonArray& list() const { return list_; }
+    [[nodiscard]] JsonArray& list() { return list_; }
 
    private:
     std::set<std::pair<std::string, std::string>> seen_;
@@ -381,14 +420,20 @@ class Maker {
       for (const int status : plan.errors->statuses()) own.insert(status);
     }
     if (!resource.pattern->names().empty()) own.insert(404);
-    if (!resource.security.empty()) own.insert(401);
+    add_problems(responses, resource.security, std::move(own));
+  }
+  void add_problems(JsonObject& responses, std::span<const Security> security, std::set<int> own) {
+    if (!security.empty()) own.insert(401);
     for (const int status : own) {
       statuses_.insert(status);
       responses.add(std::to_string(status), reference("responses", std::to_string(status)));
     }
   }
 
-  std::string row_schema(std::span<const sql::Column> columns) {
+  // Whether a row has all of its members, or those that the request has chosen.
+  enum class Members : std::uint8_t { all, chosen };
+
+  std::string row_schema(std::span<const sql::Column> columns, Members members = Members::all) {
     JsonObject properties;
     JsonArray names;
     std::set<std::string_view> seen;
@@ -398,7 +443,9 @@ class Maker {
       names.add_text(column.name);
     }
     JsonObject schema;
-    schema.add_text("type", "object").add("properties", properties.text()).add("required", names.text());
+    schema.add_text("type", "object").add("properties", properties.text());
+    if (members == Members::all) schema.add("required", names.text());
+    if (members == Members::chosen) schema.add("additionalProperties", "false").add("minProperties", "1");
     // Statements of several methods mostly return the same.
     auto& name = rows_[schema.text()];
     if (name.empty()) {
@@ -411,14 +458,16 @@ class Maker {
   enum class Shown : std::uint8_t { object, rows, either };
 
   // The content of an answer with rows, in every format.
-  static std::string row_content(const std::string& row, Shown shown) {
+  static std::string row_content(const std::string& row, Shown shown, bool csv = true) {
     const std::string rows = R"({"type":"array","items":)" + row + "}";
     JsonObject content;
     const std::string json = shown == Shown::object ? row
                              : shown == Shown::rows ? rows
                                                     : R"({"anyOf":[)" + row + "," + rows + "]}";
     content.add("application/json", JsonObject().add("schema", json).text());
-    for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
+    for (const std::string_view type : row_types) {
+      if (csv || type != "text/csv") content.add(type, R"({"schema":{"type":"string"}})");
+    }
     return content.text();
   }
 
@@ -444,6 +493,11 @@ class Maker {
     parameters.add_raw(parameter.add("schema", R"({"type":"string"})").text());
   }
 
+  static void add_reading_conditions(Parameters& parameters) {
+    add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
+    add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
+  }
+
   JsonObject reading(const Resource& resource) {
     const EndpointPlan& plan = *resource.get;
     Parameters parameters;
@@ -464,8 +518,7 @@ class Maker {
     }
     const std::string row = row_schema(plan.statement.columns);
     if (plan.version) {
-      add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
-      add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
+      add_reading_conditions(parameters);
       const std::string headers = JsonObject().add("ETag", entity_tag).text();
       responses.add("200", answer("The one row.", row_content(row, Shown::object), headers));
       responses.add("304", answer("It is what the client has.", "", headers));
@@ -482,6 +535,40 @@ class Maker {
     JsonObject operation;
     if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
     return operation.add("responses", responses.text());
+  }
+
+  JsonObject listing(const ResidentResource& resource, const std::string& row) {
+    Parameters parameters;
+    add_resident_parameters(*resource.plan, parameters.list());
+    return from_memory(resource, std::move(parameters), "The rows.",
+                       row_content(row, Shown::rows, resource.plan->shape.csv),
+                       R"({"description":"How many rows the conditions find, whatever `limit` and `offset` say.",)"
+                       R"("schema":{"type":"integer","minimum":0}})");
+  }
+  JsonObject finding(const ResidentResource& resource, const std::string& row) {
+    Parameters parameters;
+    add_fields_parameter(*resource.plan, parameters.list());
+    return from_memory(resource, std::move(parameters), "The one row.",
+                       row_content(row, Shown::object, resource.plan->shape.csv), {});
+  }
+  // `total`: the header that says how many rows there are; empty: there is one.
+  JsonObject from_memory(const ResidentResource& resource, Parameters parameters, std::string_view meaning,
+                         const std::string& content, std::string_view total) {
+    add_reading_conditions(parameters);
+    JsonObject headers;
+    headers.add("ETag", entity_tag);
+    headers.add("Age",
+                R"({"description":"Seconds since the rows were known to be those of the database, when it cannot )"
+                R"(be asked.","schema":{"type":"integer","minimum":0}})");
+    const std::string known_headers = headers.text();
+    if (!total.empty()) headers.add("X-Total-Count", total);
+    JsonObject responses;
+    responses.add("200", answer(meaning, content, headers.text()));
+    responses.add("304", answer("It is what the client has.", "", known_headers));
+    std::set<int> own = {400, 403, 406, 412, 414, 431, 500, 503};
+    if (total.empty()) own.insert(404);
+    add_problems(responses, resource.security, std::move(own));
+    return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
   }
 
   JsonObject changes(const Resource& resource) {
@@ -729,9 +816,11 @@ class Maker {
 
 }  // namespace
 
-Document make_document(const Options& options, std::span<const Resource> resources, const BatchResource* batch) {
+Document make_document(const Options& options, std::span<const Resource> resources,
+                       std::span<const ResidentResource> residents, const BatchResource* batch) {
   Maker maker(options);
   for (const Resource& resource : resources) maker.add(resource);
+  for (const ResidentResource& resident : residents) maker.add(resident);
   if (batch != nullptr) maker.add(*batch);
   return maker.make();
 }

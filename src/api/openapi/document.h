@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,12 +12,14 @@
 #include "api/endpoint.h"
 #include "api/openapi/options.h"
 #include "api/options.h"
+#include "api/resident/resident.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "http/router.h"
 #include "sql/set/table.h"
 
-// The endpoints of a configuration as an OpenAPI 3.1 document, from what their databases have said of the statements.
+// The endpoints and resident tables of a configuration as an OpenAPI 3.1 document, from what their databases have said
+// of the statements.
 namespace sluice::api::openapi {
 
 // What a request must bring: a bearer token that a policy of this name verifies.
@@ -37,7 +40,15 @@ struct Resource {
   const changes::Plan* changes = nullptr;  // null: it does not tell of any
 };
 
-// Where several of them are called at once.
+// A table kept in memory. Its plan outlives the making of the document.
+struct ResidentResource {
+  http::Pattern pattern;
+  std::optional<http::Pattern> key_pattern;  // of one row
+  const resident::Plan* plan = nullptr;
+  std::vector<Security> security;
+};
+
+// Where several endpoints are called at once.
 struct BatchResource {
   std::string path;
   std::size_t calls = 0;  // at most
@@ -50,6 +61,7 @@ struct Document {
 };
 
 [[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources,
+                                     std::span<const ResidentResource> residents = {},
                                      const BatchResource* batch = nullptr);
 
 }  // namespace sluice::api::openapi

@@ -121,6 +121,79 @@ TEST_F(Described, ChangesHaveAPathOfTheirOwn) {
   EXPECT_FALSE(text.contains(R"("/news":)")) << "it answers nothing";
 }
 
+// A table kept in memory with one column of each kind.
+class DescribedResident : public testing::Test {
+ protected:
+  DescribedResident() {
+    plan_.name = "users";
+    const auto add = [&](std::string name, std::uint32_t oid) {
+      plan_.statement.columns.push_back({std::move(name), sql::postgres::builtin_type(oid), oid});
+    };
+    add("id", 23);
+    add("name", 25);
+    add("roles", 1009);
+    add("score", 1700);
+    add("a,b", 25);
+    plan_.shape.key = "id";
+    plan_.shape.index = {"roles", "score"};
+  }
+  Document document(bool twice = false) {
+    std::vector<ResidentResource> all;
+    for (int i = 0; i < (twice ? 2 : 1); ++i) {
+      all.push_back({.pattern = *http::Pattern::parse("/users"),
+                     .key_pattern = {},
+                     .plan = &plan_,
+                     .security = {{.policy = "auth"}}});
+      if (!plan_.shape.key.empty()) all.back().key_pattern = *http::Pattern::parse("/users/{key}");
+    }
+    return make_document({}, {}, all);
+  }
+
+  resident::Plan plan_;
+};
+
+TEST_F(DescribedResident, ConditionsAreThoseOfIndexedColumns) {
+  const std::string text = document().text;
+  for (const char* part : {
+           R"("/users":{"get":{"operationId":"getUsers","tags":["users"],"security":[{"auth":[]}],"parameters":[)"
+           R"({"name":"id","in":"query","description":"Rows with this value: an integer. )",
+           R"("pattern":"^(((eq|gt|gte|lt|lte)\\.)?(-?([0-9]{1,18}|[0-8][0-9]{18}))|in\\.\\()",
+           R"({"name":"roles","in":"query","description":"Rows among whose values this is: a text. )",
+           R"({"not":{"pattern":"^(i[ns]|[gl]te?)\\."}})",
+           R"({"type":"array","items":{"enum":["id","-id","score","-score"]},"minItems":1,"uniqueItems":true,"allOf":)",
+           R"("fields","in":"query","description":"These members of the rows alone, in this order.","explode":false,)"
+           R"("schema":{"type":"array","items":{"enum":["id","name","roles","score"]})",
+           R"("maxItems":10)",
+       }) {
+    EXPECT_TRUE(text.contains(part)) << part << "\n" << text;
+  }
+  EXPECT_FALSE(text.contains(R"({"name":"name","in":"query")")) << "it has no index";
+}
+
+TEST_F(DescribedResident, OneRowHasAPathOfItsOwn) {
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"("/users/{key}":{"parameters":[{"name":"key","in":"path","required":true,)"
+                            R"("schema":{"type":"integer","format":"int64")"))
+      << text;
+  EXPECT_TRUE(text.contains(R"("operationId":"getUsersByKey")"));
+  EXPECT_FALSE(text.contains("text/csv"));
+  plan_.shape.csv = true;
+  EXPECT_TRUE(document().text.contains("text/csv"));
+}
+
+TEST_F(DescribedResident, NothingIsSorted) {
+  plan_.shape.key.clear();
+  plan_.shape.index = {"roles"};
+  EXPECT_FALSE(document().text.contains(R"("name":"sort")"));
+}
+
+TEST_F(DescribedResident, APathIsThereOnce) {
+  EXPECT_EQ(document(true).warnings,
+            (std::vector<std::string>{
+                "the OpenAPI document leaves out /users: OpenAPI cannot tell its path from /users",
+                "the OpenAPI document leaves out /users/{key}: OpenAPI cannot tell its path from /users/{key}"}));
+}
+
 int status_of(const std::shared_ptr<const Published>& published, std::vector<http::Field> fields) {
   DocumentHandler handler(published);
   http::Request request;

@@ -58,9 +58,8 @@ class Comparison {
   std::optional<PackedRows::Reader> changed_reader_;
 };
 
-enum class Order : std::uint8_t { none, ascending, descending };
-
-Order order_of(const Index& key, std::uint32_t rows) {
+// Of two rows or more.
+KeyOrder order_of(const Index& key, std::uint32_t rows) {
   bool ascending = true;
   bool descending = true;
   for (std::uint32_t row = 0; row < rows && (ascending || descending); ++row) {
@@ -68,8 +67,8 @@ Order order_of(const Index& key, std::uint32_t rows) {
     ascending = ascending && rank == row;
     descending = descending && rank == rows - 1 - row;
   }
-  if (ascending) return Order::ascending;
-  return descending ? Order::descending : Order::none;
+  if (ascending) return KeyOrder::ascending;
+  return descending ? KeyOrder::descending : KeyOrder::none;
 }
 
 }  // namespace
@@ -142,7 +141,7 @@ std::expected<void, std::string> Delta::add(const sql::Block& block, Since& sinc
   return changed_.add({.columns = old_->columns(), .fields = fields_, .rows = rows, .last = block.last});
 }
 
-std::vector<Delta::Edit> Delta::find_edits(const Table& changed) const {
+std::vector<Delta::Edit> Delta::find_edits(const Table& changed, KeyOrder order) const {
   const Index& keys = *old_->key();
   std::vector<Edit> edits;
   std::vector<std::uint32_t> added;
@@ -171,15 +170,14 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed) const {
   removed.erase(twice.begin(), twice.end());
   edits.insert(edits.end(), removed.begin(), removed.end());
 
-  const Order order = order_of(keys, old_->size());
-  if (order != Order::none) std::ranges::sort(added, {}, [&](auto row) { return changed.key()->rank_of_row(row); });
-  if (order == Order::descending) std::ranges::reverse(added);
+  if (order != KeyOrder::none) std::ranges::sort(added, {}, [&](auto row) { return changed.key()->rank_of_row(row); });
+  if (order == KeyOrder::descending) std::ranges::reverse(added);
   std::uint32_t turn = 0;
   for (const std::uint32_t row : added) {
     std::uint32_t position = old_->size();
-    if (order != Order::none) {
+    if (order != KeyOrder::none) {
       position = keys.rank(changed.key()->value_of_row(row), false);
-      if (order == Order::descending) position = old_->size() - position;
+      if (order == KeyOrder::descending) position = old_->size() - position;
     }
     edits.push_back({.position = position, .inserts = true, .changed = row, .turn = turn++});
   }
@@ -194,12 +192,15 @@ std::expected<std::shared_ptr<const Table>, std::string> Delta::apply() {
   auto finished = changed_.finish();
   if (!finished) return finished;
   const Table& changed = **finished;
-  const std::vector<Edit> edits = find_edits(changed);
+  std::optional<KeyOrder> order = old_->key_order_;
+  if (!order && old_->size() > 1) order = order_of(*old_->key(), old_->size());
+  const std::vector<Edit> edits = find_edits(changed, order.value_or(KeyOrder::ascending));
   if (edits.empty()) return old_;
 
   std::shared_ptr<Table> table(new Table(old_->columns(), shape_.on_demand));
   table->has_csv_ = old_->has_csv_;
   table->key_ = old_->key_;
+  table->key_order_ = order;
   std::vector<std::uint32_t> old_places(old_->size(), none);
   std::vector<std::uint32_t> changed_places(changed.size(), none);
   std::optional<PackedRows::Reader> reader;  // of what has changed: its words are others

@@ -30,9 +30,11 @@ struct ChangesShape {
 // The next version of a table, made from the one before and the rows that are new or other since: what has not changed
 // is copied, with what finds it, and neither encoded nor sorted again.
 //
-// A changed row stands where the one of its key stood. A new one stands where its key belongs if all rows were in
-// ascending or descending order of their keys, and at the end otherwise. A key that comes as a row and as deleted too
-// is there.
+// A changed row stands where the one of its key stood. A new one stands where its key belongs if the rows are in
+// ascending or descending order of their keys, and at the end otherwise. Which it is, is seen of the first version that
+// changes come to and that has two rows or more, and handed on from there: a table that has lost all but one of its
+// rows is still in the order of its query. What began with fewer counts as ascending. A key that comes as a row and as
+// deleted too is there.
 class Delta {
  public:
   // Precondition: check_changes() has nothing to say of the table's columns and these.
@@ -46,7 +48,7 @@ class Delta {
 
  private:
   struct Edit;
-  [[nodiscard]] std::vector<Edit> find_edits(const Table& changed) const;
+  [[nodiscard]] std::vector<Edit> find_edits(const Table& changed, KeyOrder order) const;
 
   const TableShape shape_;
   const std::shared_ptr<const Table> old_;

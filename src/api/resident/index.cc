@@ -81,7 +81,7 @@ void Index::build() {
 // The ranks of rows, from `order_`, which is not needed where all are in order.
 void Index::rank_rows(bool in_order) {
   const std::uint32_t count = values_.size();
-  if (type_.orders() && !(unique_ && in_order)) {
+  if (type_.is_single() && !(unique_ && in_order)) {
     const auto fill = [&](auto& ranks) {
       ranks.assign(row_, static_cast<std::remove_cvref_t<decltype(ranks[0])>>(count));
       for (std::uint32_t rank = 0; rank < count; ++rank) {
@@ -130,7 +130,7 @@ std::uint64_t Index::count(Range range) const {
 }
 
 std::uint32_t Index::rank_of_row(std::uint32_t row) const {
-  SLUICE_ASSERT(type_.orders());
+  SLUICE_ASSERT(type_.is_single());
   if (!row_ranks8_.empty()) return row_ranks8_[row];
   if (!row_ranks16_.empty()) return row_ranks16_[row];
   if (!row_ranks_.empty()) return row_ranks_[row];

@@ -69,7 +69,7 @@ class Index {
   [[nodiscard]] Postings rows_of_rank(std::uint32_t rank) const { return rows_of(id_of(rank)); }
   // How many rows the ranks of a range have together.
   [[nodiscard]] std::uint64_t count(Range range) const;
-  // Where the row's value stands in the order; values() for NULL. Only of a type that orders().
+  // Where the row's value stands in the order; values() for NULL. Only of a type that is_single().
   [[nodiscard]] std::uint32_t rank_of_row(std::uint32_t row) const;
 
   [[nodiscard]] std::size_t memory() const;

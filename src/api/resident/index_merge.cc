@@ -66,7 +66,7 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
   made->nulls_.shrink_to_fit();
 
   made->unique_ = keys.size() == rows && found.size() == rows && made->nulls_.empty();
-  if (made->unique_ && !old.type_.orders()) {
+  if (made->unique_ && !old.type_.is_single()) {
     // Of arrays one row may have two values, and another none.
     std::vector<bool> seen(rows);
     for (const std::uint32_t row : found) seen[row] = true;

@@ -95,7 +95,7 @@ void expect_agrees(const ValueType& type, const std::vector<Row>& rows) {
       ASSERT_EQ(index.rank(key, true), below) << value;
     });
   }
-  if (!type.orders()) return;
+  if (!type.is_single()) return;
   for (std::uint32_t row = 0; row < rows.size(); ++row) {
     ASSERT_EQ(index.rank_of_row(row), rows[row] ? ranks.at(rows[row]->front()) : index.values()) << row;
   }

@@ -11,7 +11,9 @@ namespace sluice::api::resident {
 
 // [[resident]].refresh
 struct RefreshOptions {
-  Duration every{};  // 0: never
+  static constexpr Duration least_every = 10ms;
+
+  Located<Duration> every{};  // 0: never; else not below `least_every`
   Located<std::string> notify;
   Located<std::string> changes;
   Located<std::string> version;
@@ -21,8 +23,9 @@ struct RefreshOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("every", &RefreshOptions::every, "How often the query is run again. `0`: only when `notify` says so.",
-            {.min = 10ms, .max = 365 * 24h});
+    v.field("every", &RefreshOptions::every,
+            "How often the query is run again, every `10ms` at most. `0`: only when `notify` says so.",
+            {.max = 365 * 24h});
     v.field("notify", &RefreshOptions::notify,
             "PostgreSQL: the channel of NOTIFY. A notification lets the query run again.");
     v.field("changes", &RefreshOptions::changes,

@@ -26,10 +26,11 @@ struct EncodeThere {
   std::shared_ptr<const RowsWork> work;
   std::uint64_t first;
   std::uint64_t last;
+  std::shared_ptr<std::atomic<bool>> taken;
 
   core::Task<Piece> operator()() {
     co_await core::Core::current()->errands().turn();
-    if (work->abandoned.load(std::memory_order_relaxed)) co_return Piece{};
+    if (work->abandoned.load(std::memory_order_relaxed) || taken->exchange(true)) co_return Piece{};
     co_return encode(*work, first, last);
   }
 };
@@ -64,11 +65,11 @@ std::shared_ptr<Helpers::Chunk> Helpers::give(const std::shared_ptr<const RowsWo
 // It is not the answer's to cancel: until the chunk is back the other core is busy with it.
 core::Task<void> Helpers::fetch(unsigned core, std::shared_ptr<const RowsWork> work, std::uint64_t first,
                                 std::uint64_t last, std::shared_ptr<Chunk> chunk) {
-  EncodeThere there{.work = std::move(work), .first = first, .last = last};
+  EncodeThere there{.work = std::move(work), .first = first, .last = last, .taken = chunk->taken};
   auto piece = co_await mesh_.call(core, std::move(there));
   --busy_[core];
   if (piece) {
-    ++chunks_;
+    if (piece->next != 0) ++chunks_;
     chunk->piece = std::move(*piece);
   }
   chunk->state = piece ? Chunk::State::here : Chunk::State::refused;
@@ -145,8 +146,21 @@ core::Async<Result<http::BodySource::Progress>> ParallelRows::pull(Buffer& out) 
 core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(Buffer& out) {
   // Held beside the slot: the body may go while somebody waits here.
   const std::shared_ptr<Helpers::Chunk> chunk = slots_.front().chunk;
-  co_await Arrival(*chunk);
+  // A turn of the loop: other cores are woken at its end, and what they have sent arrives.
+  co_await core::Core::current()->errands().turn();
+  if (chunk->state == Helpers::Chunk::State::coming && !chunk->taken->exchange(true)) {
+    forget(slots_.front());
+  } else {
+    co_await Arrival(*chunk);
+  }
   co_return take(out);
+}
+
+// The rows of it that are left are encoded here, when they are asked for.
+void ParallelRows::forget(Slot& slot) {
+  slot.chunk.reset();
+  --ahead_;
+  helpers_->drop_ahead(1);
 }
 
 http::BodySource::Progress ParallelRows::take(Buffer& out) {
@@ -157,9 +171,7 @@ http::BodySource::Progress ParallelRows::take(Buffer& out) {
       out.append(head.chunk->piece.bytes.view());
       head.first = head.chunk->piece.next;
     }
-    head.chunk.reset();  // where rows of it are left, they are encoded here, when they are asked for
-    --ahead_;
-    helpers_->drop_ahead(1);
+    forget(head);
   }
   if (head.first != 0) writer_.follow();
   if (out.size() == begin) {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/resident/query.h"
 #include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "base/buffer.h"
 #include "core/mesh.h"
@@ -27,6 +27,7 @@
 //                                                       to be sent
 //   at one other core, of this core and table:          2 chunks. It does one of all that it was asked for in each turn
 //
+// What has not been begun when it is to be sent is not waited for: a core that is busy holds up no other's answers.
 // A client that takes nothing lets nobody encode more than that. The table's version is held until its last chunk is
 // back, also where the client has gone.
 namespace sluice::api::resident {
@@ -63,6 +64,8 @@ class Helpers {
     enum class State : std::uint8_t { coming, here, refused } state = State::coming;
     Piece piece;
     std::coroutine_handle<> waiter;
+    // Who sets it encodes the chunk: the other core when it comes to it, or this one when it is to be sent before.
+    std::shared_ptr<std::atomic<bool>> taken = std::make_shared<std::atomic<bool>>(false);
   };
   // Null: the others have enough to do, or are ending. Which of them has the chunk next changes each time.
   [[nodiscard]] std::shared_ptr<Chunk> give(const std::shared_ptr<const RowsWork>& work, std::uint64_t first,
@@ -112,6 +115,7 @@ class ParallelRows final : public http::BodySource {
   [[nodiscard]] bool may_go_ahead() const;
   [[nodiscard]] Slot next_slot();
   void give();
+  void forget(Slot& slot);
   [[nodiscard]] Progress take(Buffer& out);
   [[nodiscard]] core::Task<Result<Progress>> wait(Buffer& out);
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/resident/query.h"
 #include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "http/shared_spans.h"
 

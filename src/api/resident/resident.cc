@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "api/version.h"
 #include "base/json.h"
 
 namespace sluice::api::resident {
@@ -112,27 +111,21 @@ std::optional<http::Response> Resident::judge(const http::Request& request, cons
     case Conditions::Verdict::known:
       break;
   }
-  http::Response response;
-  response.status = 304;
-  const std::string_view known = conditions.known_tag(tag);
-  response.fields.add_owned("ETag", known.empty() ? tag : std::string(known));
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add("Cache-Control", plan_->cache_control);
-  response.tag_takes_suffix = true;
-  return response;
+  return head_of(wish).not_modified(conditions, tag);
+}
+
+AnswerHead Resident::head_of(const Wish& wish) const {
+  AnswerHead head{.wish = wish, .cache_control = plan_->cache_control};
+  if (failing_) [[unlikely]]
+    head.age = reactor_.now() - checked_;
+  return head;
 }
 
 // The body keeps the version, whose the tag is.
 void Resident::fill_head(http::Response& response, const Wish& wish, const Version& version) const {
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   response.fields.add_trusted("ETag", tag_of(version, wish));
   response.tag_takes_suffix = true;
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  if (!plan_->cache_control.empty()) response.fields.add_trusted("Cache-Control", plan_->cache_control);
-  if (failing_) [[unlikely]] {
-    const auto age = std::chrono::duration_cast<std::chrono::seconds>(reactor_.now() - checked_).count();
-    response.fields.add_owned("Age", std::to_string(std::max<std::int64_t>(age, 0)));
-  }
+  head_of(wish).fill(response);
 }
 
 core::Async<http::Response> Resident::list(http::Request& request) {
@@ -150,13 +143,14 @@ core::Async<http::Response> Resident::list(http::Request& request) {
   }
   auto query = parse_query(*version_->table, request.query);
   if (!query) return refuse(query.error());
-  if (effort_of(*version_->table, *query) > effort_here) return select_elsewhere(*wish, std::move(*query), key_);
+  if (effort_of(*version_->table, *query) > effort_here)
+    return select_elsewhere(*wish, std::move(*query), key_, version_);
   Selection selection = select(*version_->table, *query);
   return answer(*wish, std::move(*query), std::move(selection), key_, version_);
 }
 
-core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key) {
-  const std::shared_ptr<const Version> version = version_;
+core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key,
+                                                      std::shared_ptr<const Version> version) {
   // The work may go on when nobody waits for it any more, so it has the table for itself.
   auto work = [table = version->table, query] { return select(*table, query); };
   auto selected = co_await threads_.run(mailbox_, std::move(work));
@@ -231,9 +225,10 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
-  if (spans || (version == version_ && cache_.admits(key, whole->bytes.size()))) cache_.store(key, whole);
+  const bool kept = spans || (version == version_ && cache_.admits(key, whole->bytes.size()));
+  if (kept) cache_.store(key, whole);
   const std::string_view view = whole->bytes.view();
-  response.body.emplace<http::SharedBytes>(std::move(whole), view);
+  response.body.emplace<http::SharedBytes>(std::move(whole), view, !kept);
   return response;
 }
 
@@ -275,7 +270,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   writer.row(row, answer->bytes);
   writer.end(answer->bytes);
   const std::string_view view = answer->bytes.view();
-  response.body.emplace<http::SharedBytes>(std::move(answer), view);
+  response.body.emplace<http::SharedBytes>(std::move(answer), view, true);
   return answering;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/answer_head.h"
 #include "api/negotiation.h"
 #include "api/resident/answer_cache.h"
 #include "api/resident/delta.h"
@@ -15,6 +16,7 @@
 #include "api/resident/projections.h"
 #include "api/resident/query.h"
 #include "api/resident/row_writer.h"
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
@@ -102,8 +104,11 @@ class Resident {
   }
   // What the request's conditions ask for; nothing: the answer.
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
+  [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
-  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key);
+  // `version`: whose indexes the query names; it begins when it is awaited.
+  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key,
+                                              std::shared_ptr<const Version> version);
   // The rows as they lie in the table: nothing is copied.
   [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
                                                 const std::shared_ptr<const Version>& version);

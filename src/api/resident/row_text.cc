@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "base/buffer.h"
+#include "base/hex.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace sluice::api::resident {
 namespace {
@@ -25,25 +27,11 @@ std::size_t string_size(std::string_view text) {
   return text.size();
 }
 
-unsigned hexadecimal(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10); }
-
-void append_utf8(unsigned code, std::string& out) {
-  const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xc0 | code >> 6);
-    put(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    put(0xe0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  } else {
-    put(0xf0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3f));
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  }
+// Of four digits, which an encoder has written.
+std::uint32_t unit_of(std::string_view digits) {
+  std::uint32_t unit = 0;
+  for (const char digit : digits.substr(0, 4)) unit = unit * 16 + (static_cast<std::uint32_t>(hex_digit(digit)) & 0xf);
+  return unit;
 }
 
 }  // namespace
@@ -114,21 +102,16 @@ void append_unescaped(std::string_view inside, std::string& out) {
         break;
       case 'u': {
         if (inside.size() - i < 5) return;
-        const auto unit = [&](std::size_t at) {
-          return hexadecimal(inside[at]) << 12 | hexadecimal(inside[at + 1]) << 8 | hexadecimal(inside[at + 2]) << 4 |
-                 hexadecimal(inside[at + 3]);
-        };
-        unsigned code = unit(i + 1);
+        std::uint32_t code = unit_of(inside.substr(i + 1));
         i += 4;
-        if (code >= 0xd800 && code < 0xdc00 && inside.size() - i > 6 && inside[i + 1] == '\\' && inside[i + 2] == 'u') {
-          const unsigned low = unit(i + 3);
-          if (low >= 0xdc00 && low < 0xe000) {
-            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+        if (is_high_surrogate(code) && inside.substr(i + 1).starts_with("\\u") && inside.size() - i > 6) {
+          if (const std::uint32_t low = unit_of(inside.substr(i + 3)); is_low_surrogate(low)) {
+            code = join_surrogates(code, low);
             i += 6;
           }
         }
-        if (code >= 0xd800 && code < 0xe000) code = 0xfffd;  // half of a pair
-        append_utf8(code, out);
+        if (is_high_surrogate(code) || is_low_surrogate(code)) code = 0xfffd;  // half of a pair
+        append_utf8(out, code);
         break;
       }
       default:

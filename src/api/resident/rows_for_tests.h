@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/resident/selection.h"
 #include "api/resident/table.h"
 #include "sql/rows.h"
 
@@ -95,6 +96,12 @@ inline std::expected<std::shared_ptr<const Table>, std::string> build(TableShape
 // Rows of which it is known that they make a table.
 inline std::shared_ptr<const Table> table_of(TableShape shape, const TestRows& rows) {
   return build(std::move(shape), rows).value();
+}
+
+inline std::vector<std::uint32_t> rows_of(const Selection& selection) {
+  std::vector<std::uint32_t> rows;
+  for (std::uint64_t i = 0; i < selection.size(); ++i) rows.push_back(selection.at(i));
+  return rows;
 }
 
 // A format's bytes as the encoder writes them.

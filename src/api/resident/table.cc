@@ -16,7 +16,7 @@ std::string check_shape(const TableShape& shape, std::span<const sql::Column> co
     if (column == columns.end()) return fmt::format("{} \"{}\" is no column of the query", what, name);
     const auto type = ValueType::of(*column);
     if (!type) return fmt::format("{} \"{}\": values of its type cannot be compared", what, name);
-    if (what == "key" && !type->orders()) return fmt::format("key \"{}\" holds several values", name);
+    if (what == "key" && !type->is_single()) return fmt::format("key \"{}\" holds several values", name);
     if (std::ranges::find(reserved_parameters, name) != std::end(reserved_parameters)) {
       return fmt::format("{} \"{}\": a parameter of that name means something else; call the column otherwise (AS)",
                          what, name);

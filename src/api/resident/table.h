@@ -34,6 +34,9 @@ inline constexpr std::string_view reserved_parameters[] = {"sort", "limit", "off
 // What is wrong with the shape, for these columns: in the words of an error of the configuration. Empty: nothing.
 [[nodiscard]] std::string check_shape(const TableShape& shape, std::span<const sql::Column> columns);
 
+// How rows stand by their keys.
+enum class KeyOrder : std::uint8_t { none, ascending, descending };
+
 // One version of a resident table: rows, and what finds them. Immutable, shared by all cores.
 //
 // A row is kept as `,{"id":1,"name":"a"}\n`: neighbours are one view of a JSON array's inside, and each by itself,
@@ -94,6 +97,7 @@ class Table {
   bool has_csv_ = false;
   std::vector<std::unique_ptr<Index>> indexes_;  // by column
   std::optional<std::size_t> key_;
+  std::optional<KeyOrder> key_order_;  // as versions before have shown it; see Delta
   std::string state_;
 };
 

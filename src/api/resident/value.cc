@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "base/hex.h"
+
 namespace sluice::api::resident {
 namespace {
 
@@ -145,6 +147,33 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
   return text.empty();
 }
 
+// As PostgreSQL takes it: braces around, hyphens behind any four digits. In its canonical form.
+bool append_uuid(std::string_view text, std::string& out) {
+  if (text.starts_with('{')) {
+    if (!text.ends_with('}')) return false;
+    text = text.substr(1, text.size() - 2);
+  }
+  for (std::size_t digits = 0; digits < 32; ++digits) {
+    if (digits == 8 || digits == 12 || digits == 16 || digits == 20) out.push_back('-');
+    if (digits % 4 == 0 && digits != 0) (void)take(text, '-');
+    if (text.empty() || hex_digit(text.front()) < 0) return false;
+    out.push_back(static_cast<char>(text.front() | 0x20));  // of a digit it is set already
+    text.remove_prefix(1);
+  }
+  return text.empty();
+}
+
+constexpr std::uint32_t uuid_oid = 2950;
+constexpr std::uint32_t uuids_oid = 2951;
+
+// Types of PostgreSQL that it orders as their texts are ordered: "char", name, text, macaddr, macaddr8, char(n),
+// varchar, time, bit(n), bit varying, and a literal of which nothing is known. Not: interval, timetz, money, inet,
+// enums, ranges, and what extensions bring.
+bool orders_as_text(std::uint32_t oid) {
+  static constexpr std::uint32_t oids[] = {0, 18, 19, 25, 705, 774, 829, 1042, 1043, 1083, 1560, 1562};
+  return std::ranges::find(oids, oid) != std::end(oids);
+}
+
 // Lengths of the classes of `dynamic` keys: SQLite's order of storage classes.
 constexpr char class_number = 1;
 constexpr char class_text = 2;
@@ -165,7 +194,8 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
       case sql::Form::timestamp_tz:
         return Kind::timestamp_tz;
       case sql::Form::text:
-        if (id == 26) return Kind::integer;  // oid, which JSON has as a text
+        if (id == 26 || id == 5069) return Kind::integer;  // oid and xid8, which JSON has as texts
+        if (id == uuid_oid) return Kind::uuid;
         return id == 1082 ? Kind::date : Kind::text;
       case sql::Form::dynamic:
         return Kind::dynamic;
@@ -182,7 +212,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
     if (!column.type->element || column.type->delimiter == ' ') return std::nullopt;
     // The element's type has no number here, so a whole number is a number like others: the keys are equal where the
     // values are. Dates are written so that their order is that of their text.
-    const auto kind = scalar(*column.type->element, 0);
+    const auto kind = scalar(*column.type->element, column.type_id == uuids_oid ? uuid_oid : 0);
     if (!kind) return std::nullopt;
     result.kind = *kind;
     result.shape = Shape::array;
@@ -209,6 +239,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
     }
   }
   result.padded = column.type_id == 1042;
+  result.ordered = *kind != Kind::text || orders_as_text(column.type_id);
   return result;
 }
 
@@ -228,6 +259,8 @@ std::string_view describe(Kind kind) {
       return "a timestamp with its zone (2026-11-22T18:30:00Z)";
     case Kind::text:
       return "a text";
+    case Kind::uuid:
+      return "a UUID";
     case Kind::dynamic:
       return "a number or a text";
   }
@@ -325,6 +358,11 @@ bool make_key(Kind kind, std::string_view text, std::string& scratch, Key& key) 
       return true;
     case Kind::text:
       key.bytes = text;
+      return true;
+    case Kind::uuid:
+      scratch.clear();
+      if (!append_uuid(text, scratch)) return false;
+      key.bytes = scratch;
       return true;
     case Kind::dynamic:
       scratch.assign(1, class_number);

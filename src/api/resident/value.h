@@ -19,6 +19,7 @@ enum class Kind : std::uint8_t {
   timestamp,     // in microseconds
   timestamp_tz,  // likewise, in UTC
   text,          // by its bytes
+  uuid,          // likewise, in whichever way PostgreSQL takes it
   dynamic,       // SQLite: numbers before texts before blobs
 };
 
@@ -32,14 +33,17 @@ struct ValueType {
   Kind kind = Kind::text;
   Shape shape = Shape::scalar;
   char delimiter = ',';
+  bool ordered = true;   // what is greater here is greater in the database; else values are the same or not
   bool padded = false;   // char(n): blanks at the end count for nothing
   bool numeric = false;  // `dynamic`, and declared as numbers: nobody asks for anything else
   bool boolean = false;  // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
 
   // Nothing: values of this column cannot be compared (composites, bytes).
   [[nodiscard]] static std::optional<ValueType> of(const sql::Column& column);
-  // Whether rows can be put in order by it.
-  [[nodiscard]] bool orders() const { return shape == Shape::scalar; }
+  // Whether a row has one value at most.
+  [[nodiscard]] bool is_single() const { return shape == Shape::scalar; }
+  // Whether rows can be put in order by it, and found by ranges.
+  [[nodiscard]] bool orders() const { return is_single() && ordered; }
 };
 
 // For the user: "an integer", "a date (2026-11-22)".

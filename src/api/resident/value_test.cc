@@ -272,6 +272,20 @@ TEST(ResidentValue, TimestampsOfAllZones) {
                {{"0044-03-15 11:00:00+00 BC", "0044-03-15 12:00:00+01 BC"}, {"0044-03-15 12:00:00+00 BC"}});
 }
 
+TEST(ResidentValue, Uuids) {
+  expect_order(Kind::uuid, {{"00000000-0000-0000-0000-000000000000", "{00000000000000000000000000000000}"},
+                            {"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
+                             "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}", "a0eebc999c0b4ef8bb6d6bb9bd380a11",
+                             "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11", "{A0eebc99-9c0b4ef8-bb6d6bb9-bd380a11}"},
+                            {"ffffffff-ffff-ffff-ffff-ffffffffffff"}});
+  expect_refused(Kind::uuid,
+                 {"", "{}", "{", "}", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a111",
+                  "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11-", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+                  "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}", "g0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+                  "-a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc99--9c0b-4ef8-bb6d-6bb9bd380a11",
+                  "a-0eebc999c0b4ef8bb6d6bb9bd380a11", " a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"});
+}
+
 TEST(ResidentValue, TextsAreTheirBytes) {
   expect_order(Kind::text, {{""}, {"A"}, {"B"}, {"a"}, {"a "}, {"a1"}, {"b"}, {"\xc3\xa4"}, {"\xf0\x9f\x98\x80"}});
 }
@@ -347,18 +361,36 @@ TEST(ResidentValue, WhatPostgresColumnsHold) {
     const auto type = ValueType::of(column_of("c", form, id));
     EXPECT_TRUE(type);
     EXPECT_EQ(type->shape, ValueType::Shape::scalar);
-    EXPECT_TRUE(type->orders());
+    EXPECT_TRUE(type->is_single());
     EXPECT_EQ(type->padded, id == 1042);
     return type->kind;
   };
   for (const std::uint32_t id : {20U, 21U, 23U}) EXPECT_EQ(kind(sql::Form::number, id), Kind::integer);
-  EXPECT_EQ(kind(sql::Form::text, 26), Kind::integer);  // oid
+  EXPECT_EQ(kind(sql::Form::text, 26), Kind::integer);    // oid
+  EXPECT_EQ(kind(sql::Form::text, 5069), Kind::integer);  // xid8
   for (const std::uint32_t id : {700U, 701U, 1700U}) EXPECT_EQ(kind(sql::Form::number, id), Kind::number);
   EXPECT_EQ(kind(sql::Form::boolean, 16), Kind::boolean);
   EXPECT_EQ(kind(sql::Form::text, 1082), Kind::date);
   EXPECT_EQ(kind(sql::Form::timestamp, 1114), Kind::timestamp);
   EXPECT_EQ(kind(sql::Form::timestamp_tz, 1184), Kind::timestamp_tz);
-  for (const std::uint32_t id : {25U, 1043U, 1042U, 2950U, 99999U}) EXPECT_EQ(kind(sql::Form::text, id), Kind::text);
+  for (const std::uint32_t id : {25U, 1043U, 1042U, 99999U}) EXPECT_EQ(kind(sql::Form::text, id), Kind::text);
+  EXPECT_EQ(kind(sql::Form::text, 2950), Kind::uuid);
+
+  // Whether it is in the order that PostgreSQL has for it.
+  const auto orders = [](sql::Form form, std::uint32_t id) {
+    return ValueType::of(column_of("c", form, id))->orders();
+  };
+  for (const std::uint32_t id :
+       {18U, 19U, 25U, 26U, 705U, 774U, 829U, 1042U, 1043U, 1082U, 1083U, 1560U, 1562U, 2950U}) {
+    EXPECT_TRUE(orders(sql::Form::text, id)) << id;
+  }
+  EXPECT_TRUE(orders(sql::Form::number, 1700));
+  EXPECT_TRUE(orders(sql::Form::boolean, 16));
+  EXPECT_TRUE(orders(sql::Form::timestamp_tz, 1184));
+  // money, inet, interval, timetz, pg_lsn, int4range, and what has no number of its own: enums, citext.
+  for (const std::uint32_t id : {790U, 869U, 1186U, 1266U, 3220U, 3904U, 16384U, 99999U}) {
+    EXPECT_FALSE(orders(sql::Form::text, id)) << id;
+  }
 
   EXPECT_FALSE(ValueType::of(column_of("c", sql::Form::composite)));
   EXPECT_FALSE(ValueType::of(column_of("c", sql::Form::bytes)));
@@ -377,6 +409,9 @@ TEST(ResidentValue, WhatArraysHold) {
   EXPECT_EQ(integers->kind, Kind::number);
   EXPECT_EQ(integers->delimiter, ',');
   EXPECT_FALSE(integers->orders());
+  sql::Column uuids = array_of("c", sql::Form::text);
+  uuids.type_id = 2951;
+  EXPECT_EQ(ValueType::of(uuids)->kind, Kind::uuid);
   const auto boxes = ValueType::of(array_of("c", sql::Form::text, ';'));
   ASSERT_TRUE(boxes);
   EXPECT_EQ(boxes->kind, Kind::text);

@@ -115,15 +115,7 @@ constexpr std::array formats{
 
 std::string escaped(std::string_view name) {
   std::string step = "/";
-  for (const char c : name) {
-    if (c == '~') {
-      step += "~0";
-    } else if (c == '/') {
-      step += "~1";
-    } else {
-      step += c;
-    }
-  }
+  append_pointer_escaped(step, name);
   return step;
 }
 

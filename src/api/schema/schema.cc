@@ -625,15 +625,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   }
   static std::string escaped(std::string_view step) {
     std::string text;
-    for (const char c : step) {
-      if (c == '~') {
-        text += "~0";
-      } else if (c == '/') {
-        text += "~1";
-      } else {
-        text += c;
-      }
-    }
+    append_pointer_escaped(text, step);
     return text;
   }
 

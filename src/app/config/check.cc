@@ -12,6 +12,7 @@
 #include "api/source.h"
 #include "app/config/check_database.h"
 #include "app/config/check_endpoint.h"
+#include "app/config/check_resident.h"
 #include "app/config/choose_store.h"
 #include "app/config/complain.h"
 #include "app/config/text.h"
@@ -518,21 +519,6 @@ class Checker {
     check_default(parameter.name, options);
   }
 
-  void check_changes(const api::resident::ResidentOptions& resident, const api::resident::RefreshOptions& refresh) {
-    if (refresh.changes.value.empty()) {
-      for (const auto* option : {&refresh.version, &refresh.deleted}) {
-        if (!option->value.empty()) complain(option->position, "without \"changes\" it means nothing");
-      }
-      return;
-    }
-    if (refresh.version.value.empty()) {
-      complain(refresh.changes.position, "\"changes\" needs a \"version\": the column that says where they begin");
-    }
-    if (resident.key.value.empty()) {
-      complain(refresh.changes.position, "\"changes\" needs the table's \"key\", which finds the rows that change");
-    }
-  }
-
   void check_resident(api::resident::ResidentOptions& resident) {
     choose_database(resident.database, resident.position, "this resident table");
     check_use(resident.use);
@@ -544,26 +530,7 @@ class Checker {
         complain(resident.name.position, fmt::format("something else has the path {}", shape), again(other->second));
       }
     }
-    if (resident.refresh) {
-      const auto& refresh = *resident.refresh;
-      if (refresh.every == Duration{} && refresh.notify.value.empty()) {
-        complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
-      }
-      const auto database = std::ranges::find(options_.databases, resident.database.value,
-                                              [](const auto& one) -> const std::string& { return one.name.value; });
-      if (!refresh.notify.value.empty() && database != options_.databases.end() && database->value.is_sqlite()) {
-        complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
-                 "write every = \"1s\"");
-      }
-      check_changes(resident, refresh);
-      if (refresh.full.position.line != 0 && refresh.changes.value.empty() && database != options_.databases.end() &&
-          !database->value.is_sqlite()) {
-        complain(refresh.full.position, "\"full\" is for \"changes\" and for SQLite; here all loads are full");
-      }
-    }
-    if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every == Duration{})) {
-      complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
-    }
+    config::check_resident(options_, resident, Complain{errors_});
   }
 
   void check_files(files::FilesOptions& files) {

@@ -26,15 +26,13 @@ void check_parallel(const Options& options, const api::EndpointOptions& endpoint
   if (endpoint.returns != api::Returns::rows) {
     complain(position, "\"parallel\" is for many rows, as returns = \"rows\" answers them");
   }
-  const auto database =
-      std::ranges::find(options.databases, endpoint.database.value, [](const auto& one) { return one.name.value; });
-  if (database != options.databases.end()) {
-    if (database->value.is_sqlite()) {
+  if (const auto* database = database_of(options, endpoint.database.value)) {
+    if (database->is_sqlite()) {
       complain(position, "\"parallel\" is for PostgreSQL: SQLite has one reader for each statement");
-    } else if (endpoint.parallel->connections.value >= database->value.pool) {
+    } else if (endpoint.parallel->connections.value >= database->pool) {
       complain(position,
                fmt::format("[database.{}] has pool = {} connections, of which one stays free for short requests",
-                           database->name.value, database->value.pool));
+                           endpoint.database.value, database->pool));
     }
   }
   const auto refuse = [&](std::string_view name, Position where) {
@@ -119,16 +117,15 @@ bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
              "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
     return false;
   }
-  const auto database = std::ranges::find(options.databases, endpoint.database.value,
-                                          [](const auto& one) -> const std::string& { return one.name.value; });
-  if (database == options.databases.end()) return false;  // complained about already
-  if (notify && database->value.is_sqlite()) {
+  const auto* const database = database_of(options, endpoint.database.value);
+  if (database == nullptr) return false;  // complained about already
+  if (notify && database->is_sqlite()) {
     complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
              "write tables = [\"NAME\"]");
-  } else if (notify && !database->value.prepared.value) {
+  } else if (notify && !database->prepared.value) {
     complain(changes.notify.position,
              "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
-  } else if (!notify && !database->value.is_sqlite()) {
+  } else if (!notify && !database->is_sqlite()) {
     complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
              "write notify = \"CHANNEL\"");
   } else if (!notify && std::ranges::none_of(options.endpoints, [&](const api::EndpointOptions& other) {

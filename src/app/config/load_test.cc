@@ -396,9 +396,27 @@ TEST(Errors, MissingKeys) {
 }
 
 TEST(Errors, NothingToServe) {
-  EXPECT_EQ(errors_of(""),
-            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]] or [[websocket]]\n");
+  EXPECT_EQ(
+      errors_of(""),
+      "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]] or [[websocket]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
+}
+
+// One table with these keys; line 6 is the first of them.
+std::string resident_messages(const std::string& keys, const std::string& url = "sqlite:a") {
+  return messages_of("[database.main]\nurl = \"" + url + "\"\n[[resident]]\nname = \"users\"\nquery = \"SELECT 1\"\n" +
+                     keys);
+}
+
+TEST(Errors, RefreshOfResidentTables) {
+  const std::string postgres = "postgres://u@h/d";
+  EXPECT_EQ(resident_messages("refresh = { every = \"10ms\" }\n"), "");
+  EXPECT_EQ(resident_messages("refresh = { every = \"0\", notify = \"c\" }\n", postgres), "");
+  EXPECT_EQ(resident_messages("refresh = { every = \"9ms\" }\n"), "6:21 \"every\" is 0, or at least 10ms\n");
+  EXPECT_EQ(resident_messages("refresh = { every = \"0\" }\n"),
+            "6:11 \"refresh\" says neither \"every\" nor \"notify\"\n");
+  EXPECT_EQ(resident_messages("refresh = { every = \"0s\", notify = \"c\" }\nstale_after = \"1m\"\n", postgres),
+            "7:15 without refresh.every it would be too old for ever\n");
 }
 
 TEST(Errors, Databases) {

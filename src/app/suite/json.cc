@@ -7,29 +7,12 @@
 
 #include "base/buffer.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace sluice::app::suite {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xe0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 0x3f));
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  }
-}
 
 // The length of the character of several bytes that `text` begins with; 0: it is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
@@ -165,17 +148,17 @@ class Parser {
     const std::size_t begin = at_;
     auto code = four_hex_digits();
     if (!code) return fail("\\u needs four hexadecimal digits");
-    if (*code >= 0xd800 && *code <= 0xdbff && text_.substr(at_).starts_with("\\u")) {
+    if (is_high_surrogate(*code) && text_.substr(at_).starts_with("\\u")) {
       at_ += 2;
       const auto low = four_hex_digits();
-      if (!low || *low < 0xdc00 || *low > 0xdfff) {
+      if (!low || !is_low_surrogate(*low)) {
         at_ = begin;
         return fail("half of a surrogate pair");
       }
-      append_utf8(out, 0x10000 + ((*code - 0xd800) << 10) + (*low - 0xdc00));
+      append_utf8(out, join_surrogates(*code, *low));
       return true;
     }
-    if (*code >= 0xd800 && *code <= 0xdfff) {
+    if (is_high_surrogate(*code) || is_low_surrogate(*code)) {
       at_ = begin;
       return fail("half of a surrogate pair");
     }

@@ -157,7 +157,10 @@ void Compression::apply(const Request& request, Response& response) {
   std::optional<Cache::Source> source;
   if (options_.cache.bytes != 0 && is_strong(found.tag)) {
     if (const auto* shared = std::get_if<SharedBytes>(&response.body)) {
-      source = {shared->owner, reinterpret_cast<std::uintptr_t>(shared->bytes.data()), shared->bytes.size(), found.tag};
+      if (!shared->once) {
+        source = {shared->owner, reinterpret_cast<std::uintptr_t>(shared->bytes.data()), shared->bytes.size(),
+                  found.tag};
+      }
     } else if (const auto* file = std::get_if<FileRange>(&response.body)) {
       source = {file->owner, file->offset, file->size, found.tag};
     }

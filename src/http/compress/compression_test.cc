@@ -787,6 +787,29 @@ TEST_F(CompressionTest, FieldsStayGoodWhereNothingIsCached) {
   EXPECT_EQ(decode_whole(Coding::gzip, send(response).bytes()), words(30'000));
 }
 
+TEST_F(CompressionTest, WhatIsMadeForOneAnswerIsNotCached) {
+  for (const std::size_t size : {30'000, 300'000}) {
+    const auto served = std::make_shared<const Served>(words(size), "\"t\"");
+    bool once = true;
+    inner.make = [&] {
+      Response response = text_response(SharedBytes{.owner = served, .bytes = served->text, .once = once});
+      response.fields.add_trusted("ETag", served->tag);
+      return response;
+    };
+    const auto cached = [&] {
+      const auto before = compression ? compression->counters().cached : 0;
+      Response first = ask("gzip");
+      EXPECT_TRUE(decode_whole(Coding::gzip, send(first).bytes()) == served->text);
+      Response second = ask("gzip");
+      EXPECT_TRUE(decode_whole(Coding::gzip, send(second).bytes()) == served->text);
+      return compression->counters().cached - before;
+    };
+    EXPECT_EQ(cached(), 0u) << size;
+    once = false;
+    EXPECT_EQ(cached(), 1u) << size;
+  }
+}
+
 TEST_F(CompressionTest, OnlyOneOfManyCollectsForTheCache) {
   auto served = std::make_shared<const Served>(words(300'000), "\"t\"");
   inner.make = [&] {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/hex.h"
 #include "http/h1/response.h"
 #include "http/h1/scan.h"
 
@@ -23,7 +24,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
   while (p != end) {
     switch (phase_) {
       case Phase::size: {
-        const int digit = hex_value(*p);
+        const int digit = hex_digit(*p);
         if (digit >= 0) {
           if (++digits_ > max_size_digits) return refuse(Reason::bad_chunk_size);
           left_ = left_ << 4 | static_cast<std::uint64_t>(digit);

@@ -34,13 +34,6 @@ inline bool is_token(std::string_view text) {
   return !text.empty();
 }
 
-// -1 for a byte that is no hexadecimal digit.
-inline int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char letter = static_cast<char>(c | 0x20);
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 // What may not be inside a field value: control characters but HTAB. CR is one of them, so the value's end is found
 // too.
 struct EndsValue {

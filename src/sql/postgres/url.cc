@@ -10,6 +10,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "sql/postgres/encryption.h"
 
 namespace sluice::sql::postgres {
@@ -19,13 +20,6 @@ using Failure = std::unexpected<std::string>;
 
 // Where Debian's PostgreSQL and libpq keep the socket.
 constexpr std::string_view default_socket_directory = "/var/run/postgresql";
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::expected<std::string, std::string> decode(std::string_view text, std::string_view what) {
   std::string decoded;

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "api/openapi/json_object.h"
+#include "api/resident/resident.h"
+
+// What a `[[resident]]` takes, as OpenAPI says it.
+namespace sluice::api::openapi {
+
+// Of a key in the path.
+[[nodiscard]] std::string resident_key_schema(const resident::Plan& plan);
+// Of the query string of `/NAME`: conditions, sort, limit, offset, fields.
+void add_resident_parameters(const resident::Plan& plan, JsonArray& parameters);
+// `fields` alone, which `/NAME/KEY` takes.
+void add_fields_parameter(const resident::Plan& plan, JsonArray& parameters);
+
+}  // namespace sluice::api::openapi

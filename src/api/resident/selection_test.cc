@@ -1,0 +1,408 @@
+#include "api/resident/selection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <compare>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "api/resident/rows_for_tests.h"
+
+namespace sluice::api::resident {
+namespace {
+
+// What a query may cost is known before it is done.
+TEST(ResidentSelection, Effort) {
+  TestRows rows({column_of("id", sql::Form::number, 23), column_of("seen", sql::Form::boolean, 16)});
+  rows.row({"10", "t"}).row({"11", "f"}).row({"12", nullptr}).row({"13", "t"}).row({"14", "f"});
+  const auto table = table_of({.key = "id", .index = {"seen"}}, rows);
+  const auto effort = [&](std::string_view query) { return effort_of(*table, *parse_query(*table, query)); };
+  EXPECT_EQ(effort(""), 0u);
+  EXPECT_EQ(effort("limit=1&fields=id"), 0u);
+  EXPECT_EQ(effort("sort=id"), 5u);
+  EXPECT_EQ(effort("id=10"), 1u);
+  EXPECT_EQ(effort("id=99&seen=t"), 0u);
+  EXPECT_EQ(effort("seen=t&id=gte.10"), 2u);
+}
+
+// ---- Random tables and queries, against a look at every row ----
+
+struct Item {
+  int storage = 0;  // SQLite's storage class
+  std::int64_t number = 0;
+  std::string text;
+  auto operator<=>(const Item&) const = default;
+};
+using Cell = std::optional<std::vector<Item>>;  // nothing: NULL
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  // From 0 to n - 1.
+  int below(int n) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(n)); }
+  bool one_in(int n) { return below(n) == 0; }
+  std::mt19937_64& engine() { return engine_; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// A kind of column: what it holds, and how that is spelled by a database and by a client.
+struct ColumnKind {
+  sql::Column column;
+  bool several = false;
+  std::function<Item(Random&, int variety)> make;
+  std::function<std::string(Random&, const Item&)> client;
+  std::function<TestValue(Random&, const std::vector<Item>&)> database;
+};
+
+// A decimal of thousandths, spelled in one of its ways.
+std::string decimal(Random& random, std::int64_t thousandths) {
+  const std::int64_t size = std::abs(thousandths);
+  std::string text = thousandths < 0 ? "-" : "";
+  switch (random.below(4)) {
+    case 0:
+      return text + fmt::format("{}.{:03}", size / 1000, size % 1000);
+    case 1:
+      return text + fmt::format("{}e-3", size);
+    case 2:
+      return text + fmt::format("00{}.{:03}00", size / 1000, size % 1000);
+    default:
+      return text + fmt::format("{}.{}E1", size / 10'000, fmt::format("{:04}", size % 10'000));
+  }
+}
+
+std::string date(std::int64_t days) {
+  const std::chrono::year_month_day day{std::chrono::sys_days{std::chrono::days{days}}};
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
+                     static_cast<unsigned>(day.day()));
+}
+
+// A moment of whole seconds, in some zone.
+std::string moment(Random& random, std::int64_t seconds, char between) {
+  const int hours = random.below(25) - 12;
+  const std::int64_t local = seconds + hours * 3600;
+  const std::int64_t days = (local >= 0 ? local : local - 86'399) / 86'400;
+  const std::int64_t rest = local - days * 86'400;
+  return fmt::format("{}{}{:02}:{:02}:{:02}{}{:02}{}", date(days), between, rest / 3600, rest / 60 % 60, rest % 60,
+                     hours < 0 ? '-' : '+', std::abs(hours), random.one_in(2) ? ":00" : "");
+}
+
+const std::vector<std::string> words = {
+    "",    "a",     "b",      "ab",        "B",       "a,b",  "\"q\"",    "back\\slash",
+    "nul", "null",  "gte.10", "in.(1)",    "is.null", "x y ", "\xc3\xa4", "\xf0\x9f\x98\x80",
+    "{}",  "[1,2]", "50%",    "a&b=c+d;e", "\n",      "NULL", "(",        "a\"b\\c"};
+
+Item word(Random& random, int variety) {
+  Item item;
+  item.text = words[static_cast<std::size_t>(random.below(static_cast<int>(words.size())))];
+  if (variety > 20) item.text += std::to_string(random.below(variety));
+  return item;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+// Text of an array as PostgreSQL writes it, and as it might.
+std::string array_text(Random& random, const std::vector<Item>& items, bool numbers) {
+  std::string out = random.one_in(5) && !items.empty() ? fmt::format("[0:{}]={{", items.size() - 1) : "{";
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i != 0) out += ',';
+    out += numbers ? std::to_string(items[i].number) : in_quotes(items[i].text);
+    if (random.one_in(6)) out += ",NULL";
+  }
+  return out + '}';
+}
+
+std::string json_text(Random& random, const std::vector<Item>& items) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i != 0) out += random.one_in(2) ? ", " : ",";
+    out += '"';
+    for (const char c : items[i].text) {
+      if (c == '"' || c == '\\') out += '\\';
+      if (c == '\n') {
+        out += random.one_in(2) ? "\\n" : "\\u000a";
+      } else {
+        out += c;
+      }
+    }
+    out += '"';
+    if (random.one_in(6)) out += ",null, {\"a\": [\"b\"]}";
+  }
+  return out + ']';
+}
+
+std::vector<ColumnKind> column_kinds() {
+  const auto number = [](Random& random, int variety) { return Item{0, random.below(variety) - variety / 3, {}}; };
+  const auto plain = [](Random&, const Item& item) { return std::to_string(item.number); };
+  const auto text = [](Random&, const Item& item) { return item.text; };
+  std::vector<ColumnKind> kinds;
+  kinds.push_back({column_of("n", sql::Form::number, 23), false, number, plain,
+                   [plain](Random& random, const auto& items) { return TestValue(plain(random, items[0])); }});
+  const auto spell = [](Random& random, const Item& item) { return decimal(random, item.number); };
+  kinds.push_back({column_of("d", sql::Form::number, 1700), false,
+                   [](Random& random, int variety) {
+                     return Item{0, static_cast<std::int64_t>(random.below(variety) - variety / 2) * 137, {}};
+                   },
+                   spell, [spell](Random& random, const auto& items) { return TestValue(spell(random, items[0])); }});
+  kinds.push_back({column_of("t", sql::Form::text, 25), false, word, text,
+                   [](Random&, const auto& items) { return TestValue(items[0].text); }});
+  kinds.push_back({column_of("b", sql::Form::boolean, 16), false,
+                   [](Random& random, int) { return Item{0, random.below(2), {}}; },
+                   [](Random& random, const Item& item) {
+                     static constexpr const char* spelled[2][3] = {{"f", "false", "0"}, {"t", "true", "1"}};
+                     return std::string(spelled[item.number][random.below(3)]);
+                   },
+                   [](Random&, const auto& items) { return TestValue(items[0].number == 1 ? "t" : "f"); }});
+  kinds.push_back({column_of("day", sql::Form::text, 1082), false,
+                   [](Random& random, int variety) { return Item{0, random.below(variety) * 97 - 3000, {}}; },
+                   [](Random&, const Item& item) { return date(item.number); },
+                   [](Random&, const auto& items) { return TestValue(date(items[0].number)); }});
+  kinds.push_back({column_of("at", sql::Form::timestamp_tz, 1184), false,
+                   [](Random& random, int variety) {
+                     return Item{0, static_cast<std::int64_t>(random.below(variety)) * 1'234'567 - 50'000'000, {}};
+                   },
+                   [](Random& random, const Item& item) { return moment(random, item.number, 'T'); },
+                   [](Random& random, const auto& items) { return TestValue(moment(random, items[0].number, ' ')); }});
+  kinds.push_back({sqlite_column("any", ""), false,
+                   [](Random& random, int variety) {
+                     // A text of SQLite's that looks like a number cannot be asked for.
+                     if (random.one_in(2)) return Item{1, random.below(variety) - 3, {}};
+                     return Item{2, 0, "w" + std::to_string(random.below(variety))};
+                   },
+                   [](Random& random, const Item& item) {
+                     return item.storage == 1 ? decimal(random, item.number * 1000) : item.text;
+                   },
+                   [](Random& random, const auto& items) {
+                     if (items[0].storage == 2) return TestValue(items[0].text, sql::Form::text);
+                     return TestValue(decimal(random, items[0].number * 1000), sql::Form::number);
+                   }});
+  kinds.push_back({array_of("tags", sql::Form::text), true, word, text,
+                   [](Random& random, const auto& items) { return TestValue(array_text(random, items, false)); }});
+  kinds.push_back({array_of("nums", sql::Form::number), true, number, plain,
+                   [](Random& random, const auto& items) { return TestValue(array_text(random, items, true)); }});
+  kinds.push_back({column_of("js", sql::Form::json, 3802), true, word, text,
+                   [](Random& random, const auto& items) { return TestValue(json_text(random, items)); }});
+  return kinds;
+}
+
+class Differential {
+ public:
+  explicit Differential(std::uint64_t seed) : random_(seed) {}
+
+  void make_table() {
+    const int size = random_.below(4) == 0 ? random_.below(1500) : random_.below(60);
+    std::vector<sql::Column> columns = {column_of("id", sql::Form::number, 20)};
+    for (const ColumnKind& kind : kinds_) columns.push_back(kind.column);
+    TestRows rows(columns);
+    std::vector<int> ids(static_cast<std::size_t>(size));
+    std::iota(ids.begin(), ids.end(), -5);
+    if (random_.one_in(2)) std::ranges::shuffle(ids, random_.engine());
+    // Each column has its own variety of values, and share of NULL.
+    std::vector<int> variety;
+    std::vector<int> nulls;
+    for (std::size_t i = 0; i < kinds_.size(); ++i) {
+      variety.push_back(1 + random_.below(random_.one_in(2) ? 8 : 700));
+      nulls.push_back(random_.below(4));
+    }
+    for (const int id : ids) {
+      std::vector<TestValue> values = {std::to_string(id)};
+      std::vector<Cell> cells = {Cell{{Item{0, id, {}}}}};
+      for (std::size_t i = 0; i < kinds_.size(); ++i) {
+        if (random_.below(10) < nulls[i]) {
+          cells.emplace_back();
+          values.emplace_back(nullptr);
+          continue;
+        }
+        std::vector<Item> items;
+        for (int count = kinds_[i].several ? random_.below(5) : 1; count > 0; --count) {
+          items.push_back(kinds_[i].make(random_, variety[i]));
+        }
+        values.push_back(kinds_[i].database(random_, items));
+        cells.emplace_back(std::move(items));
+      }
+      rows.row(values);
+      cells_.push_back(std::move(cells));
+    }
+    TableShape shape{.key = "id"};
+    for (const ColumnKind& kind : kinds_) shape.index.push_back(kind.column.name);
+    table_ = table_of(shape, rows);
+    variety_ = variety;
+  }
+
+  void ask() {
+    query_.clear();
+    tests_.clear();
+    order_.clear();
+    for (int count = random_.below(4); count > 0; --count) add_condition();
+    for (int count = random_.below(4); count > 0; --count) add_order();
+    std::uint64_t limit = UINT64_MAX;
+    std::uint64_t offset = 0;
+    if (random_.one_in(2)) add("limit", std::to_string(limit = static_cast<std::uint64_t>(random_.below(20))));
+    if (random_.one_in(3)) add("offset", std::to_string(offset = static_cast<std::uint64_t>(random_.below(20))));
+
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t row = 0; row < cells_.size(); ++row) {
+      if (std::ranges::all_of(tests_, [&](const auto& test) { return test(cells_[row]); })) expected.push_back(row);
+    }
+    std::ranges::sort(expected, [&](std::uint32_t a, std::uint32_t b) {
+      for (const auto& [column, descending] : order_) {
+        const Cell& left = cells_[a][column];
+        const Cell& right = cells_[b][column];
+        // NULL is the greatest.
+        const auto order = left && right ? left->front() <=> right->front() : !left <=> !right;
+        if (order != 0) return descending ? order > 0 : order < 0;
+      }
+      return a < b;
+    });
+    const std::uint64_t total = expected.size();
+    expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(std::min(offset, total)));
+    if (expected.size() > limit) expected.resize(limit);
+
+    const auto query = parse_query(*table_, query_);
+    ASSERT_TRUE(query) << query_ << ": " << query.error().parameter << ": " << query.error().detail;
+    const Selection selection = select(*table_, *query);
+    ASSERT_EQ(selection.total, total) << query_;
+    ASSERT_EQ(selection.size(), expected.size()) << query_;
+    ASSERT_EQ(rows_of(selection), expected) << query_;
+    matched_ += expected.size();
+  }
+
+  [[nodiscard]] std::uint64_t matched() const { return matched_; }
+
+ private:
+  using Test = std::function<bool(const std::vector<Cell>&)>;
+
+  // Percent-encoded: what has to be, and some of the rest.
+  void add(std::string_view name, std::string_view value) {
+    if (!query_.empty() || random_.one_in(10)) query_ += '&';
+    query_.append(name).push_back('=');
+    for (const char c : value) {
+      if (c == ' ' && random_.one_in(2)) {
+        query_ += '+';
+      } else if (c == '&' || c == '%' || c == '+' || c == ' ' || static_cast<unsigned char>(c) < 0x20 ||
+                 random_.one_in(12)) {
+        query_ += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      } else {
+        query_ += c;
+      }
+    }
+  }
+
+  // One that some row has, or one that perhaps none has.
+  Item item_of(std::size_t kind) {
+    if (!cells_.empty() && random_.below(4) != 0) {
+      const auto& cell = cells_[static_cast<std::size_t>(random_.below(static_cast<int>(cells_.size())))][kind + 1];
+      if (cell && !cell->empty())
+        return (*cell)[static_cast<std::size_t>(random_.below(static_cast<int>(cell->size())))];
+    }
+    return kinds_[kind].make(random_, variety_[kind] * 2);
+  }
+
+  void add_condition() {
+    const auto kind = static_cast<std::size_t>(random_.below(static_cast<int>(kinds_.size())));
+    const std::size_t column = kind + 1;
+    const ColumnKind& its = kinds_[kind];
+    const std::string& name = its.column.name;
+    switch (const int what = random_.below(its.several ? 6 : 10)) {
+      case 0:
+        add(name, "is.null");
+        return tests_.emplace_back([column](const auto& row) { return !row[column]; }), void();
+      case 1:
+        add(name, "is.not_null");
+        return tests_.emplace_back([column](const auto& row) { return row[column].has_value(); }), void();
+      case 2:
+      case 3: {
+        const Item item = item_of(kind);
+        // Without an operator where the value has none that could be taken for one.
+        const std::string spelled = its.client(random_, item);
+        add(name, (random_.one_in(2) && spelled.find('.') == spelled.npos ? "" : "eq.") + spelled);
+        tests_.emplace_back([column, item](const auto& row) {
+          return row[column] && std::ranges::find(*row[column], item) != row[column]->end();
+        });
+        return;
+      }
+      case 4:
+      case 5: {
+        std::vector<Item> items;
+        std::string list = "in.(";
+        for (int count = random_.below(random_.one_in(5) ? 100 : 5); count > 0; --count) {
+          items.push_back(item_of(kind));
+          const std::string spelled = its.client(random_, items.back());
+          if (items.size() > 1) list += ',';
+          const bool bare = !spelled.empty() && spelled.front() != '"' && spelled.find(',') == spelled.npos;
+          list += bare && random_.one_in(2) ? spelled : in_quotes(spelled);
+        }
+        add(name, list + ")");
+        tests_.emplace_back([column, items](const auto& row) {
+          return row[column] && std::ranges::any_of(*row[column], [&](const Item& item) {
+                   return std::ranges::find(items, item) != items.end();
+                 });
+        });
+        return;
+      }
+      default: {
+        const Item item = item_of(kind);
+        static constexpr const char* names[] = {"gt.", "gte.", "lt.", "lte."};
+        add(name, names[what - 6] + its.client(random_, item));
+        tests_.emplace_back([column, item, what](const auto& row) {
+          if (!row[column]) return false;
+          const auto order = row[column]->front() <=> item;
+          return what == 6 ? order > 0 : what == 7 ? order >= 0 : what == 8 ? order < 0 : order <= 0;
+        });
+      }
+    }
+  }
+
+  void add_order() {
+    const auto column = static_cast<std::size_t>(random_.below(static_cast<int>(kinds_.size()) + 1));
+    if (column != 0 && kinds_[column - 1].several) return;
+    if (std::ranges::find(order_, column, &std::pair<std::size_t, bool>::first) != order_.end()) return;
+    const bool descending = random_.one_in(2);
+    add("sort", (descending ? "-" : "") + (column == 0 ? "id" : kinds_[column - 1].column.name));
+    order_.emplace_back(column, descending);
+  }
+
+  Random random_;
+  const std::vector<ColumnKind> kinds_ = column_kinds();
+  std::vector<int> variety_;
+  std::vector<std::vector<Cell>> cells_;
+  std::shared_ptr<const Table> table_;
+  std::string query_;
+  std::vector<Test> tests_;
+  std::vector<std::pair<std::size_t, bool>> order_;
+  std::uint64_t matched_ = 0;
+};
+
+TEST(ResidentSelection, FindsWhatALookAtEveryRowFinds) {
+  std::uint64_t matched = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    Differential differential(seed);
+    differential.make_table();
+    for (int i = 0; i < 40; ++i) {
+      differential.ask();
+      if (HasFatalFailure()) return;
+    }
+    matched += differential.matched();
+  }
+  EXPECT_GT(matched, 20'000u);  // else the conditions were such that hardly a row met them
+}
+
+}  // namespace
+}  // namespace sluice::api::resident

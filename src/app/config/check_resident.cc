@@ -1,0 +1,62 @@
+#include "app/config/check_resident.h"
+
+#include <fmt/format.h>
+
+#include "app/config/check_endpoint.h"
+#include "app/config/text.h"
+
+namespace sluice::app::config {
+namespace {
+
+using api::resident::RefreshOptions;
+using api::resident::ResidentOptions;
+
+void check_changes(const ResidentOptions& resident, const RefreshOptions& refresh, const Complain& complain) {
+  if (refresh.changes.value.empty()) {
+    for (const auto* option : {&refresh.version, &refresh.deleted}) {
+      if (!option->value.empty()) complain(option->position, "without \"changes\" it means nothing");
+    }
+    return;
+  }
+  if (refresh.version.value.empty()) {
+    complain(refresh.changes.position, "\"changes\" needs a \"version\": the column that says where they begin");
+  }
+  if (resident.key.value.empty()) {
+    complain(refresh.changes.position, "\"changes\" needs the table's \"key\", which finds the rows that change");
+  }
+}
+
+// `database`: null where there is none of that name.
+void check_refresh(const ResidentOptions& resident, const RefreshOptions& refresh, const sql::DatabaseOptions* database,
+                   const Complain& complain) {
+  const Duration every = refresh.every.value;
+  if (every > Duration{} && every < RefreshOptions::least_every) {
+    complain(refresh.every.position,
+             fmt::format("\"every\" is 0, or at least {}", format_duration(RefreshOptions::least_every)));
+  }
+  if (every == Duration{} && refresh.notify.value.empty()) {
+    complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
+  }
+  if (!refresh.notify.value.empty() && database != nullptr && database->is_sqlite()) {
+    complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
+             "write every = \"1s\"");
+  }
+  check_changes(resident, refresh, complain);
+  if (refresh.full.position.line != 0 && refresh.changes.value.empty() && database != nullptr &&
+      !database->is_sqlite()) {
+    complain(refresh.full.position, "\"full\" is for \"changes\" and for SQLite; here all loads are full");
+  }
+}
+
+}  // namespace
+
+void check_resident(const Options& options, const ResidentOptions& resident, const Complain& complain) {
+  if (resident.refresh) {
+    check_refresh(resident, *resident.refresh, database_of(options, resident.database.value), complain);
+  }
+  if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every.value == Duration{})) {
+    complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
+  }
+}
+
+}  // namespace sluice::app::config

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "api/resident/options.h"
+#include "app/config/complain.h"
+#include "app/options.h"
+
+namespace sluice::app::config {
+
+// [[resident]]: what its keys say together. Its database has been chosen, where there is one to choose.
+void check_resident(const Options& options, const api::resident::ResidentOptions& resident, const Complain& complain);
+
+}  // namespace sluice::app::config

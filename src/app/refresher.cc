@@ -1,0 +1,147 @@
+#include "app/refresher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/resident/load.h"
+#include "core/sleep.h"
+
+namespace sluice::app {
+namespace {
+
+using api::resident::Edition;
+using api::resident::Loaded;
+using api::resident::LoadError;
+using api::resident::Table;
+
+bool same_columns(const Table& a, const Table& b) {
+  return std::ranges::equal(a.columns(), b.columns(), [](const sql::Column& one, const sql::Column& other) {
+    return one.name == other.name && one.type_id == other.type_id;
+  });
+}
+
+}  // namespace
+
+core::Task<std::optional<std::uint64_t>> Mark::probed(core::BlockingPool& threads, core::Mailbox& mailbox) {
+  if (probe == nullptr) co_return std::nullopt;
+  const auto said = co_await probe->version(threads, mailbox);
+  if (!said) co_return std::nullopt;
+  co_return *said;
+}
+
+Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
+                     const api::resident::RefreshOptions& options, Edition edition, Mark mark, Publish publish)
+    : around_(surroundings),
+      plan_(plan),
+      publish_(std::move(publish)),
+      trouble_("resident " + plan.name),
+      alarm_(around_.reactor),
+      edition_(std::move(edition)),
+      mark_(std::move(mark)),
+      every_(options.every.value),
+      full_(plan.changes || mark_.probe ? options.full.value : Duration{}) {
+  counters_.loads = 1;
+  if (every_ > Duration{} || !options.notify.value.empty()) around_.tasks.spawn(run());
+}
+
+Refresher::Counters Refresher::counters() const {
+  Counters result = counters_;
+  result.rows = edition_.table->size();
+  result.bytes = edition_.table->memory();
+  result.age_s = std::chrono::duration<double>(around_.reactor.now() - edition_.checked).count();
+  return result;
+}
+
+core::Task<void> Refresher::run() {
+  core::Reactor& reactor = around_.reactor;
+  std::optional<core::BackOff> back_off;
+  for (;;) {
+    if (back_off) {
+      // Nothing is missed meanwhile: a ring waits.
+      co_await back_off->wait();
+    } else {
+      (void)co_await alarm_.wait(next_refresh());
+    }
+    while (retiring_ == most_retired) co_await core::Sleep(reactor, reactor.now() + retired_look);
+    const Instant begin = reactor.now();
+    if (co_await refresh()) {
+      back_off.reset();
+      trouble_.got_through();
+      // What the rows were when the query began.
+      edition_.checked = begin;
+      edition_.failing = false;
+    } else {
+      ++counters_.failures;
+      if (!back_off) back_off.emplace(reactor, first_pause, longest_pause);
+      edition_.failing = true;
+    }
+    co_await publish_(edition_);
+    if (retired_) retire(std::move(retired_));
+  }
+}
+
+core::Task<bool> Refresher::refresh() {
+  core::Reactor& reactor = around_.reactor;
+  const Instant begin = reactor.now();
+  // Before the query begins: what is committed meanwhile is found the next time.
+  const auto version = co_await mark_.probed(around_.threads, around_.mailbox);
+  const bool is_full = begin >= next_full();
+  if (version && version == mark_.version && !is_full) {
+    ++counters_.unchanged;
+    co_return true;
+  }
+  const bool is_partial = plan_.changes && mark_.since.known() && !is_full;
+  std::expected<Loaded, LoadError> loaded = std::unexpected(LoadError{});
+  if (is_partial) {
+    loaded = co_await api::resident::load_changes(plan_, edition_.table, mark_.since, around_.database, reactor,
+                                                  around_.mailbox, around_.threads);
+  } else {
+    loaded = co_await api::resident::load(plan_, around_.database, reactor, around_.mailbox, around_.threads);
+  }
+  if (!loaded) {
+    trouble_.met(loaded.error().text + "; what was loaded before is served");
+    co_return false;
+  }
+  mark_.version = version;
+  if (!is_partial) mark_.loaded = begin;
+  mark_.since = std::move(loaded->since);
+  ++counters_.loads;
+  if (is_partial) ++counters_.partial;
+  counters_.load_s = std::chrono::duration<double>(reactor.now() - begin).count();
+  take(std::move(loaded->table));
+  co_return true;
+}
+
+Instant Refresher::next_refresh() const {
+  const Instant next = every_ > Duration{} ? around_.reactor.now() + every_ : never;
+  return std::min(next, next_full());
+}
+
+// What is served from now on, once it has been published.
+void Refresher::take(std::shared_ptr<const Table> table) {
+  if (table == edition_.table) {
+    ++counters_.unchanged;
+  } else if (table->state() == edition_.table->state() && same_columns(*table, *edition_.table)) {
+    ++counters_.unchanged;
+    retired_ = std::move(table);
+  } else {
+    retired_ = std::exchange(edition_.table, std::move(table));
+  }
+}
+
+// Giving back the memory of a large table takes a while, so a thread does it, once nobody reads it any more.
+void Refresher::retire(std::shared_ptr<const Table> table) {
+  ++retiring_;
+  around_.tasks.spawn([](Refresher& self, std::shared_ptr<const Table> old) -> core::Task<void> {
+    core::Reactor& reactor = self.around_.reactor;
+    while (old.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);
+    --self.retiring_;
+    auto work = [last = std::move(old)]() mutable {
+      last.reset();
+      return true;
+    };
+    (void)co_await self.around_.threads.run(self.around_.mailbox, std::move(work));
+  }(*this, std::move(table)));
+}
+
+}  // namespace sluice::app

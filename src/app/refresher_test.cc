@@ -1,0 +1,286 @@
+#include "app/refresher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "api/resident/database_for_tests.h"
+#include "core/simulated_reactor.h"
+
+namespace sluice::app {
+namespace {
+
+using api::resident::Edition;
+using api::resident::Table;
+using api::resident::TestRows;
+
+// Says what it is told to say.
+class TestProbe final : public sql::ChangeProbe {
+ public:
+  core::Task<sql::Result<std::uint64_t>> version(core::BlockingPool&, core::Mailbox&) override { co_return says; }
+  sql::Result<std::uint64_t> says = 1;
+};
+
+class RefresherTest : public testing::Test {
+ protected:
+  RefresherTest() {
+    plan.name = "users";
+    plan.shape = {.key = "id", .index = {}, .csv = false, .memory_limit = 1 << 20};
+    plan.statement.text = "query";
+    plan.timeout = 1s;
+    options.notify.value = "users_changed";  // so that nothing happens by itself
+    database.gives(rows(1));
+  }
+  ~RefresherTest() override { tasks.cancel(); }
+
+  // Ids from 1 to `count`.
+  static TestRows rows(int count, bool are_changes = false) {
+    std::vector<sql::Column> columns{api::resident::column_of("id", sql::Form::number, 23),
+                                     api::resident::column_of("at", sql::Form::number, 20)};
+    if (are_changes) columns.push_back(api::resident::column_of("gone", sql::Form::boolean, 16));
+    TestRows all(columns);
+    for (int id = 1; id <= count; ++id) {
+      std::vector<api::resident::TestValue> values{std::to_string(id), std::to_string(id)};
+      if (are_changes) values.emplace_back("f");
+      all.row(values);
+    }
+    return all;
+  }
+  void start() {
+    Mark mark;
+    mark.probe = probe;
+    if (probe) mark.version = 1;
+    mark.loaded = reactor.now();
+    if (plan.changes) {
+      const TestRows first = rows(1);
+      const sql::Block block = first.block();
+      ASSERT_TRUE(mark.since.note(*api::resident::ValueType::of(block.columns[1]), block.row(0)[1]));
+    }
+    Edition first{.table = table_of(plan.shape, rows(1)), .checked = reactor.now(), .failing = false};
+    published = first;
+    refresher = std::make_unique<Refresher>(
+        Refresher::Surroundings{
+            .reactor = reactor, .mailbox = mailbox, .tasks = tasks, .threads = threads, .database = database},
+        plan, options, std::move(first), std::move(mark), [this](const Edition& edition) { return publish(edition); });
+  }
+  core::Task<void> publish(Edition edition) {
+    published = std::move(edition);
+    ++publications;
+    co_return;
+  }
+  // What pool threads do takes real time; virtual time stands nearly still meanwhile.
+  template <class Check>
+  void wait_for(Check check) {
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (!check()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      mailbox.deliver();
+      reactor.turn(reactor.now());
+      std::this_thread::yield();
+    }
+  }
+  // Until something has been published, once more than before.
+  void ring() {
+    const int before = publications;
+    refresher->ring();
+    wait_for([&] { return publications == before + 1; });
+  }
+  void pass(Duration time) {
+    for (const Instant until = reactor.now() + time; reactor.now() < until;) {
+      mailbox.deliver();
+      reactor.turn(until);
+    }
+  }
+
+  core::SimulatedReactor reactor{1};
+  core::Mailbox mailbox{reactor};
+  core::BlockingPool threads{1, 16};
+  api::resident::TestDatabase database;
+  api::resident::Plan plan;
+  api::resident::RefreshOptions options;
+  std::shared_ptr<TestProbe> probe;
+  core::TaskGroup tasks;
+  Edition published;
+  int publications = 0;
+  std::unique_ptr<Refresher> refresher;
+};
+
+TEST_F(RefresherTest, LoadsWhenItIsRung) {
+  start();
+  pass(1h);
+  EXPECT_EQ(database.asked.size(), 0u);
+  database.gives(rows(2));
+  const Instant before = reactor.now();
+  ring();
+  EXPECT_EQ(published.table->size(), 2u);
+  EXPECT_FALSE(published.failing);
+  EXPECT_GE(published.checked, before);
+  const auto counters = refresher->counters();
+  EXPECT_EQ(counters.loads, 2u);
+  EXPECT_EQ(counters.rows, 2u);
+  EXPECT_EQ(counters.unchanged, 0u);
+}
+
+TEST_F(RefresherTest, LoadsWhenItIsTime) {
+  options.notify.value.clear();
+  options.every.value = 1min;
+  start();
+  pass(59s);
+  EXPECT_EQ(database.asked.size(), 0u);
+  pass(2s);
+  EXPECT_EQ(database.asked.size(), 1u);
+}
+
+TEST_F(RefresherTest, DoesNothingWithoutEveryAndNotify) {
+  options.notify.value.clear();
+  start();
+  refresher->ring();
+  pass(365 * 24h);
+  EXPECT_EQ(database.asked.size(), 0u);
+}
+
+TEST_F(RefresherTest, TheSameRowsAreNoNewVersion) {
+  start();
+  const std::shared_ptr<const Table> first = published.table;
+  ring();
+  EXPECT_EQ(published.table, first);
+  EXPECT_EQ(refresher->counters().loads, 2u);
+  EXPECT_EQ(refresher->counters().unchanged, 1u);
+}
+
+TEST_F(RefresherTest, WhatTheProbeSaysIsTheSameIsNotRead) {
+  probe = std::make_shared<TestProbe>();
+  start();
+  ring();
+  EXPECT_EQ(database.asked.size(), 0u);
+  EXPECT_EQ(refresher->counters().unchanged, 1u);
+  probe->says = 2;
+  database.gives(rows(2));
+  ring();
+  EXPECT_EQ(published.table->size(), 2u);
+  ring();
+  EXPECT_EQ(database.asked.size(), 1u);
+  // After `full`, and where the probe cannot say.
+  pass(1h);
+  wait_for([&] { return database.asked.size() == 2 && publications == 4; });
+  probe->says = std::unexpected(sql::Error{});
+  ring();
+  EXPECT_EQ(database.asked.size(), 3u);
+}
+
+TEST_F(RefresherTest, AFailedLoadKeepsWhatThereWas) {
+  start();
+  const std::shared_ptr<const Table> first = published.table;
+  const Instant checked = published.checked;
+  database.fails({sql::Failure::unavailable, {}, "away", 0});
+  ring();
+  EXPECT_EQ(published.table, first);
+  EXPECT_TRUE(published.failing);
+  EXPECT_EQ(published.checked, checked) << "its age goes on";
+  EXPECT_EQ(refresher->counters().failures, 1u);
+  EXPECT_EQ(refresher->counters().loads, 1u);
+  EXPECT_GT(refresher->counters().age_s, 0.0);
+  // In the middle of its rows, too.
+  database.gives(rows(5));
+  database.fails({sql::Failure::lost, {}, "gone", 0}, 4);
+  pass(Refresher::first_pause);
+  EXPECT_EQ(published.table, first);
+  EXPECT_EQ(refresher->counters().failures, 2u);
+  database.gives(rows(2));
+  pass(2 * Refresher::first_pause);
+  wait_for([&] { return !published.failing; });
+  EXPECT_EQ(published.table->size(), 2u);
+  EXPECT_GT(published.checked, checked);
+}
+
+TEST_F(RefresherTest, TriesLessAndLessOften) {
+  start();
+  database.fails({sql::Failure::unavailable, {}, "away", 0});
+  refresher->ring();
+  pass(1ms);
+  ASSERT_EQ(database.asked.size(), 1u);
+  for (Duration pause = Refresher::first_pause; pause < 4 * Refresher::longest_pause; pause *= 2) {
+    const Duration most = std::min(pause, Refresher::longest_pause);
+    const std::size_t before = database.asked.size();
+    refresher->ring();  // does not hurry it
+    pass(most / 2 - 2ms);
+    EXPECT_EQ(database.asked.size(), before) << most.count();
+    // It is shortened by a half at the most, and the next pause begins when it is over: this one is that much longer.
+    while (database.asked.size() == before) pass(1ms);
+    EXPECT_EQ(database.asked.size(), before + 1);
+  }
+  // What was rung meanwhile is not lost once it works again.
+  const std::size_t before = database.asked.size();
+  database.gives(rows(2));
+  pass(Refresher::longest_pause);
+  wait_for([&] { return published.table->size() == 2 && database.asked.size() == before + 2; });
+}
+
+// Slow clients hold versions: no new version is loaded while four are held.
+TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
+  start();
+  std::vector<std::shared_ptr<const Table>> held;
+  for (std::size_t i = 0; i < Refresher::most_retired; ++i) {
+    held.push_back(published.table);
+    database.gives(rows(static_cast<int>(i) + 2));
+    ring();
+    EXPECT_EQ(published.table->size(), i + 2);
+  }
+  const std::size_t asked = database.asked.size();
+  const std::size_t served = published.table->size();
+  database.gives(rows(100));
+  refresher->ring();
+  pass(1h);
+  EXPECT_EQ(database.asked.size(), asked) << "nothing more is loaded";
+  EXPECT_EQ(published.table->size(), served);
+  EXPECT_EQ(held.front()->size(), 1u) << "what is held stays";
+  held.erase(held.begin() + 1);
+  pass(2 * Refresher::retired_look);
+  wait_for([&] { return published.table->size() == 100; });
+  EXPECT_EQ(database.asked.size(), asked + 1);
+}
+
+// A version that nobody reads does not count.
+TEST_F(RefresherTest, VersionsThatNobodyReadsGo) {
+  start();
+  std::weak_ptr<const Table> first = published.table;
+  for (int i = 0; i < 20; ++i) {
+    database.gives(rows(i + 2));
+    ring();
+    pass(2 * Refresher::retired_look);
+  }
+  wait_for([&] { return first.expired(); });
+  EXPECT_EQ(published.table->size(), 21u);
+}
+
+TEST_F(RefresherTest, ChangesAloneAreReadUntilAFullLoadIsDue) {
+  plan.changes.emplace();
+  plan.changes->statement.text = "changes";
+  plan.changes->shape = {.version = "at", .deleted = "gone"};
+  options.full.value = 1min;
+  start();
+  database.gives(rows(2, true));
+  ring();
+  EXPECT_EQ(published.table->size(), 2u);
+  EXPECT_EQ(database.asked, (std::vector<std::string>{"changes 1"}));
+  EXPECT_EQ(refresher->counters().partial, 1u);
+  database.gives(rows(0, true));
+  ring();
+  EXPECT_EQ(database.asked.back(), "changes 2");
+  EXPECT_EQ(refresher->counters().unchanged, 1u);
+  // By itself, after a minute.
+  database.gives(rows(5));
+  pass(1min);
+  wait_for([&] { return published.table->size() == 5; });
+  EXPECT_EQ(database.asked.back(), "query");
+  EXPECT_EQ(refresher->counters().partial, 2u);
+}
+
+}  // namespace
+}  // namespace sluice::app
