@@ -45,7 +45,7 @@ void Failures::log(const sql::Error& error) const {
             error.message);
 }
 
-http::Response Failures::answer(const sql::Error& error, Failed failed) const {
+http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members) const {
   if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
     if (entry->status >= 500) log(error);
     return ErrorMap::answer(*entry, error);
@@ -74,11 +74,11 @@ http::Response Failures::answer(const sql::Error& error, Failed failed) const {
       if (failed == Failed::reading || failed == Failed::writing_parameters) {
         return http::problem(400, "A parameter's value does not fit its type.");
       }
-      if (is_writing) return http::problem(422, "A value does not fit its type.");
+      if (is_writing) return http::problem(422, "A value does not fit its type.", members);
       break;
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing) {
-        return http::problem(known->status, known->detail);
+        return http::problem(known->status, known->detail, members);
       }
       if (error.sqlstate == "42501") return http::problem(403, "This is not permitted.");
       break;

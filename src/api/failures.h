@@ -28,7 +28,8 @@ class Failures {
   Failures(std::string_view path, TroubleLog* trouble, const ErrorMap* errors)
       : path_(path), trouble_(trouble), errors_(errors) {}
 
-  [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed) const;
+  // `members`: of the problem, as JSON, where the database refuses what the client has sent.
+  [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed, std::string_view members = {}) const;
   void got_through() const {
     if (trouble_ != nullptr) trouble_->got_through();
   }

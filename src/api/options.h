@@ -159,7 +159,9 @@ struct MethodOptions {
             "The columns of the table. A field of the body that none of them takes is refused.");
     v.field("existing", &MethodOptions::existing,
             "PUT of a set: the statement that selects what the body's rows replace; it returns the keys. Rows that are "
-            "not in the body are deleted, those that are equal are left alone. The answer counts.");
+            "not in the body are deleted, those that are equal are left alone. The answer counts. A row of the table "
+            "that it does not select is never changed: a body that has its key is refused. PATCH of a set: what alone "
+            "may be changed; without it, every row of the table.");
     v.field("set", &MethodOptions::set,
             "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
             "counts.");

@@ -11,6 +11,12 @@ namespace sluice::api {
 namespace {
 
 http::Response list_faults(int status, std::string_view detail, std::span<const RowFault> faults) {
+  return http::problem(status, detail, errors_member(faults));
+}
+
+}  // namespace
+
+std::string errors_member(std::span<const RowFault> faults) {
   Buffer errors;
   errors.append(R"("errors":[)");
   for (const RowFault& fault : faults) {
@@ -23,10 +29,8 @@ http::Response list_faults(int status, std::string_view detail, std::span<const 
     errors.append("\"}");
   }
   errors.push_back(']');
-  return http::problem(status, detail, errors.view());
+  return std::string(errors.view());
 }
-
-}  // namespace
 
 http::Response refuse_type() {
   std::string detail = "The body may be ";
@@ -61,6 +65,10 @@ http::Response refuse_unreadable(std::span<const RowFault> faults) {
 
 http::Response refuse_rows(std::span<const RowFault> faults) {
   return list_faults(422, "The body has values that cannot be taken; nothing has been written.", faults);
+}
+
+http::Response refuse_outside(std::span<const RowFault> faults) {
+  return list_faults(409, "The body has rows that are no part of what it replaces; nothing has been written.", faults);
 }
 
 }  // namespace sluice::api

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "api/body/row_reader.h"
 #include "base/result.h"
@@ -25,5 +26,9 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 [[nodiscard]] http::Response refuse_unreadable(std::span<const RowFault> faults);
 // 422: "errors" says what is wrong in which row.
 [[nodiscard]] http::Response refuse_rows(std::span<const RowFault> faults);
+// 409: rows that are there, and that the request may not change.
+[[nodiscard]] http::Response refuse_outside(std::span<const RowFault> faults);
+// The member "errors" of a problem.
+[[nodiscard]] std::string errors_member(std::span<const RowFault> faults);
 
 }  // namespace sluice::api

@@ -11,13 +11,17 @@ namespace sluice::api {
 sql::SetOptions set_options(http::Method method, const MethodOptions& options, const http::Pattern& pattern) {
   sql::SetOptions set;
   set.existing = options.existing.value;
+  set.removes = method == http::Method::put;
   for (const auto& column : options.columns) {
     const Source source = column_source(column, pattern);
     const bool shared = source.from != From::body;
     // What a PATCH does not say stays.
-    const bool optional = method == http::Method::patch && !shared && !column.value.key &&
-                          !column.value.required.value && !column.value.default_value;
-    set.columns.push_back({.name = column.name.value, .key = column.value.key, .shared = shared, .optional = optional});
+    const bool optional = method == http::Method::patch && !shared && !column.value.key && !column.value.required.value;
+    set.columns.push_back({.name = column.name.value,
+                           .key = column.value.key,
+                           .shared = shared,
+                           .optional = optional,
+                           .defaulted = column.value.default_value.has_value()});
   }
   return set;
 }
@@ -43,6 +47,8 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
         options.columns, [&](const auto& one) { return sql::shared_parameter(one.name.value) == parameter.name; });
     shared.push_back(column != options.columns.end() ? column_source(*column, pattern)
                                                      : source_of(parameter, endpoint.params, pattern, false));
+    // Without it the request would mean no rows that are there, and add others each time.
+    if (column != options.columns.end() && column->value.key) shared.back().required = true;
   }
 }
 
@@ -120,9 +126,9 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   if (!outcome) co_return failures_.answer(outcome.error(), Failed::writing);
   failures_.got_through();
   if (!outcome->faults.empty()) {
-    std::vector<RowFault> faults;
-    for (const sql::StagedFault& fault : outcome->faults) faults.push_back(SetRows::fault_of(fault));
-    co_return refuse_rows(faults);
+    const std::vector<RowFault> faults = rows.located(outcome->faults);
+    if (outcome->refusal) co_return failures_.answer(*outcome->refusal, Failed::writing, errors_member(faults));
+    co_return outcome->outside ? refuse_outside(faults) : refuse_rows(faults);
   }
   http::Response response;
   response.fields.add_trusted("Content-Type", "application/json");

@@ -151,7 +151,13 @@ TEST_F(SetEndpointTest, FaultsThatTheDatabaseFindsAreToldAsRows) {
       sql::SetOutcome{.faults = {{.line = 7, .row = 5, .column = "", .reason = "has the same key as row 2"}}});
   const http::Response refused = send(R"([{"tag":"a"}])");
   EXPECT_EQ(refused.status, 422);
-  EXPECT_TRUE(body_of(refused).contains(R"({"line":7,"row":5,"pointer":"","detail":"has the same key as row 2"})"));
+  EXPECT_TRUE(body_of(refused).contains(R"({"line":7,"row":5,"pointer":"/5","detail":"has the same key as row 2"})"));
+
+  sql::SetOutcome outside{.faults = {{.line = 7, .row = 5, .column = "tag", .reason = "is there"}}, .outside = true};
+  database.outcomes.push_back(std::move(outside));
+  const http::Response conflict = send(R"([{"tag":"a"}])");
+  EXPECT_EQ(conflict.status, 409);
+  EXPECT_TRUE(body_of(conflict).contains(R"("pointer":"/5/tag")")) << body_of(conflict);
 }
 
 TEST_F(SetEndpointTest, ErrorsAreTold) {

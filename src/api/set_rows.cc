@@ -57,6 +57,18 @@ core::Task<sql::Result<void>> SetRows::hand_over(sql::Staging& staging) {
   co_return added;
 }
 
+std::vector<RowFault> SetRows::located(std::span<const sql::StagedFault> faults) const {
+  std::vector<RowFault> found;
+  for (const sql::StagedFault& fault : faults) {
+    const auto column = std::ranges::find(plan_.set.staged, fault.column);
+    const std::size_t name = column == plan_.set.staged.end()
+                                 ? SIZE_MAX
+                                 : plan_.staged[static_cast<std::size_t>(column - plan_.set.staged.begin())].body_index;
+    found.push_back(reader_->fault_in(fault.line, fault.row, name, fault.reason));
+  }
+  return found;
+}
+
 void SetRows::take_row() {
   if (check_ && !check_->holds(*reader_, most_faults, faults_)) return;
   arguments_.clear();

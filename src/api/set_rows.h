@@ -40,7 +40,9 @@ class SetRows {
   // Hands the batch to the database and gives it up; nothing where there are faults.
   [[nodiscard]] core::Task<sql::Result<void>> hand_over(sql::Staging& staging);
 
-  // What the database has said of its staged rows.
+  // What the database has said of its staged rows, as the body's reader names their places.
+  [[nodiscard]] std::vector<RowFault> located(std::span<const sql::StagedFault> faults) const;
+  // Likewise, by the names of columns.
   [[nodiscard]] static RowFault fault_of(const sql::StagedFault& fault) {
     return {.line = fault.line, .row = fault.row, .pointer = fault.column, .reason = fault.reason};
   }

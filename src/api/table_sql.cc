@@ -20,7 +20,8 @@ class Writer {
       names += (names.empty() ? "" : ", ") + quoted_identifier(column.name.value);
       const std::string& otherwise = table_.find(column.name.value)->default_value;
       values += values.empty() ? "" : ", ";
-      values += may_be_missing(column) && !otherwise.empty() ? if_present(column, "(" + otherwise + ")") : value(column);
+      values +=
+          may_be_missing(column) && !otherwise.empty() ? if_present(column, "(" + otherwise + ")") : value(column);
     }
     return "INSERT INTO " + table_.name + " (" + names + ") VALUES (" + values + ")" + returning();
   }
@@ -32,10 +33,10 @@ class Writer {
       const std::string name = quoted_identifier(column.name.value);
       assignments += (assignments.empty() ? "" : ", ") + name + " = ";
       const std::string& otherwise = table_.find(column.name.value)->default_value;
-      if (!may_be_missing(column)) {
-        assignments += value(column);
-      } else if (keeps) {
+      if (keeps && is_of_body(column) && !column.value.required.value) {
         assignments += if_present(column, name);
+      } else if (!may_be_missing(column)) {
+        assignments += value(column);
       } else {
         assignments += otherwise.empty() ? value(column) : if_present(column, "(" + otherwise + ")");
       }
@@ -46,10 +47,12 @@ class Writer {
   [[nodiscard]] std::string remove() const { return "DELETE FROM " + table_.name + where() + returning(); }
 
  private:
-  [[nodiscard]] bool may_be_missing(const Named<ColumnOptions>& column) const {
+  [[nodiscard]] bool is_of_body(const Named<ColumnOptions>& column) const {
     const From from = column_source(column, pattern_).from;
-    return (from == From::body || from == From::upload) && !column.value.required.value &&
-           !column.value.default_value && !column.value.key;
+    return from == From::body || from == From::upload;
+  }
+  [[nodiscard]] bool may_be_missing(const Named<ColumnOptions>& column) const {
+    return is_of_body(column) && !column.value.required.value && !column.value.default_value && !column.value.key;
   }
   [[nodiscard]] std::string typed(const std::string& parameter, const std::string& type) const {
     return dialect_ == Dialect::postgres ? "CAST(:" + parameter + " AS " + type + ")" : ":" + parameter;
@@ -58,8 +61,8 @@ class Writer {
     return typed(sql::shared_parameter(column.name.value), table_.find(column.name.value)->type);
   }
   [[nodiscard]] std::string if_present(const Named<ColumnOptions>& column, const std::string& otherwise) const {
-    return "CASE WHEN " + typed(presence_parameter(column.name.value), "boolean") + " THEN " + value(column) + " ELSE " +
-           otherwise + " END";
+    return "CASE WHEN " + typed(presence_parameter(column.name.value), "boolean") + " THEN " + value(column) +
+           " ELSE " + otherwise + " END";
   }
   [[nodiscard]] std::string where() const {
     std::string sql;

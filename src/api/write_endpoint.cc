@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "core/back_off.h"
 #include "http/target.h"
+#include "sql/set/fault_text.h"
 #include "sql/set/set.h"
 
 namespace sluice::api {
@@ -131,6 +132,7 @@ struct WriteEndpoint::Rows {
   std::optional<BodyFormat> format;
   std::vector<Upload> uploads;
   std::size_t count = 1;
+  std::string errors;  // of several: the member that tells which one the database has refused
 };
 
 struct WriteEndpoint::Outcome {
@@ -213,7 +215,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
       const bool has_body = !plan_->shape.names.empty() || !plan_->uploads.empty();
-      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters);
+      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters, rows.errors);
     }
     co_await back_off.wait();
   }
@@ -307,6 +309,11 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
   }
   auto reader = rows.format ? reader_of_body() : nullptr;
+  const auto note_refusal = [&](const sql::Error& error) {
+    if (!reader || rows.count == 1 || !sql::is_of_a_row(error.sqlstate)) return;
+    const RowFault fault = reader->fault_at("", sql::refusal_text(error.sqlstate, {}));
+    rows.errors = errors_member({&fault, 1});
+  };
   for (std::size_t row = 0; row < rows.count; ++row) {
     std::span<const Value> values;
     if (reader) {
@@ -337,7 +344,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
         co_return outcome;
       }
       auto updated = co_await transaction->execute(plan.update_first->statement, changes);
-      if (!updated) co_return std::unexpected(std::move(updated.error()));
+      if (!updated) {
+        note_refusal(updated.error());
+        co_return std::unexpected(std::move(updated.error()));
+      }
       if (updated->changes != 0) {
         outcome.changes += updated->changes;
         outcome.written.push_back(std::move(*updated));
@@ -354,6 +364,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
                                : transaction->execute(plan.main.statement, arguments));
     if (!done) {
+      note_refusal(done.error());
       // Somebody else has inserted the row meanwhile: now there is one to replace.
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));

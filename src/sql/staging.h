@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,8 +39,13 @@ struct SetOutcome {
   std::uint64_t updated = 0;
   std::uint64_t deleted = 0;
   std::uint64_t unchanged = 0;
-  std::vector<StagedFault> faults;  // not empty: nothing has been written
+  std::vector<StagedFault> faults;       // not empty: nothing has been written
+  bool outside = false;                  // what is wrong with them: the table has them, and the set does not
+  std::shared_ptr<const Error> refusal;  // likewise: the database refuses them, and this is what it said first
 };
+
+inline constexpr const char* outside_reason = "is there already, and no part of what is replaced";
+inline constexpr std::size_t most_staged_faults = 100;
 
 struct ApplyOptions {
   bool commit = true;         // false: finds out what would change, and changes nothing

@@ -209,6 +209,8 @@ WRONG_ANYWHERE = [
     ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\nreturning = "m"', '"numbers"', 'm'),
     ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT n FROM numbers"\ncolumns.n = { key = true }\n'
      'columns.text = { from = "query.dry-run" }', 'text =', 'a set takes the query parameter "dry-run" itself'),
+    ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT text FROM numbers"\ncolumns.text = { key = true }',
+     '"SELECT', 'may have several rows with the same key'),
 ]
 
 WRONG_ON_SQLITE = [

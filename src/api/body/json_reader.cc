@@ -185,14 +185,14 @@ void JsonReader::end_element(const char* at) {
   scanned_ = 0;
 }
 
-std::string JsonReader::pointer_to(std::string_view name) const {
+std::string JsonReader::pointer_to(std::string_view name, std::uint64_t row) const {
   std::string pointer = JsonRow::pointer_to(name);
-  if (!single_) JsonRow::prepend(std::to_string(row_ - 1), pointer);
+  if (!single_) JsonRow::prepend(std::to_string(row), pointer);
   return pointer;
 }
 
-std::string JsonReader::place_of(std::string_view pointer) const {
-  return single_ ? std::string(pointer) : "/" + std::to_string(row_ - 1) + std::string(pointer);
+std::string JsonReader::place_of(std::string_view pointer, std::uint64_t row) const {
+  return single_ ? std::string(pointer) : "/" + std::to_string(row) + std::string(pointer);
 }
 
 // Where the row's fault is, from the body's root on.

@@ -46,8 +46,8 @@ class JsonReader final : public Reader {
   };
 
   Next step() override;
-  [[nodiscard]] std::string pointer_to(std::string_view name) const override;
-  [[nodiscard]] std::string place_of(std::string_view pointer) const override;
+  [[nodiscard]] std::string pointer_to(std::string_view name, std::uint64_t row) const override;
+  [[nodiscard]] std::string place_of(std::string_view pointer, std::uint64_t row) const override;
   Next element();
   Next skip_element();
   Next bad_element();
@@ -77,8 +77,12 @@ class NdjsonReader final : public Reader {
 
  private:
   Next step() override;
-  [[nodiscard]] std::string pointer_to(std::string_view name) const override { return JsonRow::pointer_to(name); }
-  [[nodiscard]] std::string place_of(std::string_view pointer) const override { return std::string(pointer); }
+  [[nodiscard]] std::string pointer_to(std::string_view name, std::uint64_t) const override {
+    return JsonRow::pointer_to(name);
+  }
+  [[nodiscard]] std::string place_of(std::string_view pointer, std::uint64_t) const override {
+    return std::string(pointer);
+  }
   Next line(char* begin, char* end);
 
   JsonRow json_;

@@ -26,11 +26,17 @@ class Reader : public RowReader {
   [[nodiscard]] const RowFault& fault() const final { return fault_; }
   [[nodiscard]] std::uint64_t row_line() final { return text_.line_of(row_begin_); }
   [[nodiscard]] RowFault fault_of(std::size_t name, std::string reason) final {
-    return {
-        .line = row_line(), .row = row_ - 1, .pointer = pointer_to(shape_.names[name]), .reason = std::move(reason)};
+    return fault_in(row_line(), row_ - 1, name, std::move(reason));
   }
   [[nodiscard]] RowFault fault_at(std::string_view pointer, std::string reason) final {
-    return {.line = row_line(), .row = row_ - 1, .pointer = place_of(pointer), .reason = std::move(reason)};
+    return {.line = row_line(), .row = row_ - 1, .pointer = place_of(pointer, row_ - 1), .reason = std::move(reason)};
+  }
+  [[nodiscard]] RowFault fault_in(std::uint64_t line, std::uint64_t row, std::size_t name,
+                                  std::string reason) const final {
+    return {.line = line,
+            .row = row,
+            .pointer = name == SIZE_MAX ? place_of({}, row) : pointer_to(shape_.names[name], row),
+            .reason = std::move(reason)};
   }
   [[nodiscard]] std::string_view row_text() const final {
     return row_end_ != nullptr ? std::string_view(row_begin_, row_end_) : std::string_view{};
@@ -40,11 +46,13 @@ class Reader : public RowReader {
   Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
 
   [[nodiscard]] virtual Next step() = 0;
-  // A field of the row that was read last, as faults name it.
-  [[nodiscard]] virtual std::string pointer_to(std::string_view name) const { return std::string(name); }
+  // A field of a row, as faults name it.
+  [[nodiscard]] virtual std::string pointer_to(std::string_view name, std::uint64_t) const { return std::string(name); }
 
-  // A place within the row that was read last, likewise.
-  [[nodiscard]] virtual std::string place_of(std::string_view pointer) const { return column_of(pointer); }
+  // A place within a row, likewise.
+  [[nodiscard]] virtual std::string place_of(std::string_view pointer, std::uint64_t) const {
+    return column_of(pointer);
+  }
 
   [[nodiscard]] bool finished() const { return finished_; }
 

@@ -81,6 +81,9 @@ class RowReader {
   [[nodiscard]] virtual RowFault fault_of(std::size_t name, std::string reason) = 0;
   // Likewise, of a place within the row (RFC 6901, from the row on).
   [[nodiscard]] virtual RowFault fault_at(std::string_view pointer, std::string reason) = 0;
+  // Likewise, of any row that has been read: its `name`, or SIZE_MAX for all of it.
+  [[nodiscard]] virtual RowFault fault_in(std::uint64_t line, std::uint64_t row, std::size_t name,
+                                          std::string reason) const = 0;
   // The row as it is written, of json and ndjson; else nothing. After `row`, and as long.
   [[nodiscard]] virtual std::string_view row_text() const = 0;
   // Whether the body is one object (or a form), rather than an array or lines: known with the first row.

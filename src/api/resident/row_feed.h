@@ -25,7 +25,7 @@ namespace sluice::api::resident {
 //   copied and not added yet:  two pieces, each up to piece_bytes and one block long
 class RowFeed {
  public:
-  static constexpr std::size_t piece_bytes = 64 * 1024;
+  static constexpr std::size_t piece_bytes = 1024 * 1024;  // to hand one over costs as much as some KiB of it
   // Runs on a thread, never twice at once. It owns what it adds to. Errors are sentences for the log.
   using Add = std::function<std::expected<void, std::string>(const sql::Block&)>;
 

@@ -159,8 +159,10 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   needs_table(!writing.existing.value.empty(), writing.existing.position, "existing");
   needs_table(writing.set.value, writing.set.position, "set");
   needs_table(!writing.returning.value.empty(), writing.returning.position, "returning");
-  if (!writing.existing.value.empty() && method != http::Method::put) {
-    complain(writing.existing.position, "\"existing\" is for PUT, which replaces what it selects");
+  const bool of_set = method == http::Method::put || (method == http::Method::patch && writing.set.value);
+  if (!writing.existing.value.empty() && !of_set) {
+    complain(writing.existing.position,
+             "\"existing\" is for PUT, which replaces what it selects, and for PATCH with set = true");
   }
   if (writing.set.value && method != http::Method::patch) {
     complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");

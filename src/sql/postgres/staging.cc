@@ -7,13 +7,14 @@
 #include "core/back_off.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
+#include "sql/set/fault_text.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
 constexpr std::size_t unsent_bytes = 256 << 10;  // beyond, whoever brings rows waits
-constexpr std::size_t known_lines = 128 << 10;   // rows whose lines are still known when an error comes
+constexpr std::size_t most_runs = 128 << 10;     // of lines; those of rows behind are not known
 constexpr Duration server_patience = 60s;        // for each answer, where there is no statement timeout
 constexpr Duration first_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
@@ -25,18 +26,15 @@ Statement own_statement(std::string text) {
   return statement;
 }
 
+Statement unnamed(Statement statement) {
+  statement.id = unnamed_statement;
+  return statement;
+}
+
 std::uint64_t number_in(const Field& field) {
   std::uint64_t number = 0;
   std::from_chars(field.data, field.data + field.size, number);
   return number;
-}
-
-std::string_view reason_of(std::string_view sqlstate) {
-  if (sqlstate == "22P02" || sqlstate == "22P03") return "is not of the column's type";
-  if (sqlstate == "22003") return "is out of the range of the column's type";
-  if (sqlstate == "22001") return "is too long";
-  if (sqlstate == "22007" || sqlstate == "22008") return "is no such date or time";
-  return "is not accepted";
 }
 
 // "COPY sluice_stage, line 3, column score: ..."
@@ -110,16 +108,37 @@ void Staging::take_error(const Message& message) {
   }
   ServerError error(*notice);
   error_ = conversation_.error_of(error);
-  if (error_->failure != Failure::bad_argument) return;
+  if (!is_of_a_row(error_->sqlstate)) return;
   std::uint64_t line = 0;
   StagedFault fault;
   read_context(notice->where, line, fault.column);
   if (line == 0) return;
   fault.row = line - 1;
-  const std::uint64_t first_known = rows_ - lines_.size();
-  if (fault.row >= first_known && fault.row < rows_) fault.line = lines_[fault.row - first_known];
-  fault.reason = reason_of(error_->sqlstate);
+  fault.line = line_of(fault.row);
+  fault.reason = refusal_text(error_->sqlstate, {});
   fault_ = std::move(fault);
+}
+
+void Staging::note_lines(std::uint64_t first_row, std::span<const std::uint64_t> lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::uint64_t row = first_row + i;
+    if (!runs_.empty()) {
+      Run& last = runs_.back();
+      if (row == last.row + 1 && last.known_until == row) last.step = lines[i] - last.line;
+      if (last.known_until == row && lines[i] == last.line + (row - last.row) * last.step) {
+        last.known_until = row + 1;
+        continue;
+      }
+    }
+    if (runs_.size() < most_runs) runs_.push_back({.row = row, .known_until = row + 1, .line = lines[i], .step = 0});
+  }
+}
+
+std::uint64_t Staging::line_of(std::uint64_t row) const {
+  auto run = std::ranges::upper_bound(runs_, row, {}, &Run::row);
+  if (run == runs_.begin()) return 0;
+  --run;
+  return row < run->known_until ? run->line + (row - run->row) * run->step : 0;
 }
 
 // The server says at once when a row is wrong, and drops what follows.
@@ -152,6 +171,7 @@ core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::
   Connection& connection = conversation_.connection();
   Buffer& out = connection.out();
   const std::size_t columns = plan_.staged.size();
+  note_lines(rows_, lines);
   for (std::size_t row = 0; row < lines.size(); ++row) {
     for (std::size_t i = 0; i < columns; ++i) {
       const StagedValue& value = values[row * columns + i];
@@ -174,8 +194,6 @@ core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::
       chunk_.clear();
     }
   }
-  if (lines_.size() > known_lines) lines_.erase(lines_.begin(), lines_.end() - known_lines / 2);
-  lines_.insert(lines_.end(), lines.begin(), lines.end());
   connection.flush_soon();
   while (out.size() > unsent_bytes) {
     if (auto wrong = look_for_error()) {
@@ -210,28 +228,57 @@ core::Task<Result<void>> Staging::end_copy() {
   co_return co_await staging_->commit();
 }
 
-core::Task<Result<std::optional<std::vector<StagedFault>>>> Staging::find_duplicates(Transaction& transaction) {
-  const Statement distinct = [this] {
-    Statement statement = plan_.distinct;
-    statement.id = unnamed_statement;
-    return statement;
-  }();
+core::Task<Result<void>> Staging::find_duplicates(Transaction& transaction, SetOutcome& outcome) {
+  const Statement distinct = unnamed(plan_.distinct);
   auto keys = co_await transaction.execute(distinct, {});
   if (!keys) co_return std::unexpected(std::move(keys.error()));
-  if (number_in(keys->rows.fields[0]) == rows_) co_return std::optional<std::vector<StagedFault>>{};
-  Statement duplicates = plan_.duplicates;
-  duplicates.id = unnamed_statement;
+  if (number_in(keys->rows.fields[0]) == rows_) co_return Result<void>{};
+  const Statement duplicates = unnamed(plan_.duplicates);
   auto rows = co_await transaction.execute(duplicates, {});
   if (!rows) co_return std::unexpected(std::move(rows.error()));
-  std::vector<StagedFault> faults;
   for (std::size_t i = 0; i < rows->rows.rows; ++i) {
     const auto row = rows->rows.row(i);
-    faults.push_back({.line = number_in(row[0]),
-                      .row = number_in(row[1]),
-                      .column = {},
-                      .reason = "has the same key as row " + std::to_string(number_in(row[2]))});
+    outcome.faults.push_back({.line = number_in(row[0]),
+                              .row = number_in(row[1]),
+                              .column = {},
+                              .reason = "has the same key as row " + std::to_string(number_in(row[2]))});
   }
-  co_return std::optional(std::move(faults));
+  co_return Result<void>{};
+}
+
+core::Task<Result<Written>> Staging::run(Transaction& transaction, const Statement& planned,
+                                         std::span<const Argument> arguments) {
+  std::vector<Argument> chosen;
+  for (const Parameter& parameter : planned.parameters) {
+    const auto at = std::ranges::find(plan_.parameters, parameter.name, &Parameter::name);
+    chosen.push_back(arguments[static_cast<std::size_t>(at - plan_.parameters.begin())]);
+  }
+  const Statement statement = unnamed(planned);
+  co_return co_await transaction.execute(statement, chosen);
+}
+
+core::Task<Result<void>> Staging::find_outside(Transaction& transaction, std::span<const Argument> arguments,
+                                               SetOutcome& outcome) {
+  auto rows = co_await run(transaction, *plan_.outside, arguments);
+  if (!rows) co_return std::unexpected(std::move(rows.error()));
+  for (std::size_t i = 0; i < rows->rows.rows; ++i) {
+    const auto row = rows->rows.row(i);
+    outcome.faults.push_back(
+        {.line = number_in(row[0]), .row = number_in(row[1]), .column = {}, .reason = outside_reason});
+  }
+  outcome.outside = !outcome.faults.empty();
+  co_return Result<void>{};
+}
+
+core::Task<Result<void>> Staging::remove(Transaction& transaction, std::span<const Argument> arguments,
+                                         SetOutcome& outcome) {
+  for (const auto* remove : {&plan_.remove, &plan_.remove_null}) {
+    if (!*remove) continue;
+    auto removed = co_await run(transaction, **remove, arguments);
+    if (!removed) co_return std::unexpected(std::move(removed.error()));
+    outcome.deleted += removed->changes;
+  }
+  co_return Result<void>{};
 }
 
 core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> arguments, const ApplyOptions& options) {
@@ -240,42 +287,28 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
   if (rows_ != 0) {
-    auto duplicates = co_await find_duplicates(transaction);
-    if (!duplicates) co_return std::unexpected(std::move(duplicates.error()));
-    if (*duplicates) {
-      outcome.faults = std::move(**duplicates);
-      co_return outcome;
+    auto found = co_await find_duplicates(transaction, outcome);
+    if (found && outcome.faults.empty() && plan_.outside) {
+      found = co_await find_outside(transaction, arguments, outcome);
     }
+    if (!found) co_return std::unexpected(std::move(found.error()));
+    if (!outcome.faults.empty()) co_return outcome;
   }
-  std::vector<Argument> chosen;
-  const auto run = [&](const Statement& planned) {
-    chosen.clear();
-    for (const Parameter& parameter : planned.parameters) {
-      const auto at = std::ranges::find(plan_.parameters, parameter.name, &Parameter::name);
-      chosen.push_back(arguments[static_cast<std::size_t>(at - plan_.parameters.begin())]);
-    }
-    Statement statement = planned;
-    statement.id = unnamed_statement;
-    return statement;
-  };
-  if (plan_.remove) {
-    const Statement remove = run(*plan_.remove);
-    auto removed = co_await transaction.execute(remove, chosen);
-    if (!removed) co_return std::unexpected(std::move(removed.error()));
-    outcome.deleted = removed->changes;
+  if (auto removed = co_await remove(transaction, arguments, outcome); !removed) {
+    co_return std::unexpected(std::move(removed.error()));
   }
+  refused_rows_ = rows_ != 0;  // what goes wrong from here on
   if (plan_.update && rows_ != 0) {
-    const Statement update = run(*plan_.update);
-    auto updated = co_await transaction.execute(update, chosen);
+    auto updated = co_await run(transaction, *plan_.update, arguments);
     if (!updated) co_return std::unexpected(std::move(updated.error()));
     outcome.updated = updated->changes;
   }
   if (rows_ != 0) {
-    const Statement insert = run(plan_.insert);
-    auto inserted = co_await transaction.execute(insert, chosen);
+    auto inserted = co_await run(transaction, plan_.insert, arguments);
     if (!inserted) co_return std::unexpected(std::move(inserted.error()));
     outcome.inserted = inserted->changes;
   }
+  refused_rows_ = false;
   outcome.unchanged = rows_ - std::min(rows_, outcome.updated + outcome.inserted);
   if (options.commit) {
     if (auto committed = co_await transaction.commit(); !committed) {
@@ -285,14 +318,55 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   co_return outcome;
 }
 
-core::Task<Result<void>> Staging::roll_back() {
+core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::span<const Argument> arguments,
+                                                     const ApplyOptions& options) {
+  Transaction transaction(pool_, conversation_, {.isolation = isolation_, .settings = settings_});
+  set_timeout();
+  if (options.deadline != never) conversation_.set_deadline(options.deadline);
+  SetOutcome outcome;
+  if (auto removed = co_await remove(transaction, arguments, outcome); !removed) {
+    co_return std::unexpected(std::move(removed.error()));
+  }
+  for (std::size_t i = 0; i < plan_.parameters.size(); ++i) {
+    const std::string name = setting_of(plan_.parameters[i].name);
+    const std::string value = arguments[i].text ? "v" + std::string(*arguments[i].text) : "";
+    const Argument setting[] = {{.text = name}, {.text = value}};
+    const Statement set = unnamed(plan_.set_value);
+    auto done = co_await transaction.execute(set, setting);
+    if (!done) co_return std::unexpected(std::move(done.error()));
+  }
+  if (auto done = co_await command(plan_.find_faults); !done) co_return std::unexpected(std::move(done.error()));
+  const Statement select = unnamed(plan_.faults);
+  auto rows = co_await transaction.execute(select, {});
+  if (!rows) co_return std::unexpected(std::move(rows.error()));
+  SetOutcome found;
+  for (std::size_t i = 0; i < rows->rows.rows; ++i) {
+    const auto row = rows->rows.row(i);
+    found.faults.push_back({.line = number_in(row[0]),
+                            .row = number_in(row[1]),
+                            .column = std::string(row[4].view()),
+                            .reason = refusal_text(row[2].view(), row[3].view())});
+  }
+  found.refusal = std::make_shared<const Error>(refusal);
+  co_return found;
+}
+
+core::Task<Result<void>> Staging::roll_back() { return command("ROLLBACK"); }
+
+core::Task<Result<void>> Staging::command(std::string_view text) {
   Connection& connection = conversation_.connection();
-  write_query(connection.out(), "ROLLBACK");
+  write_query(connection.out(), text);
   connection.expect_answer(conversation_);
+  Result<void> done;
   for (;;) {
     auto answer = co_await conversation_.message();
     if (!answer) co_return std::unexpected(std::move(answer.error()));
-    if (answer->type == 'Z') co_return Result<void>{};
+    if (answer->type == 'E') {
+      const auto notice = parse_notice(answer->payload);
+      done = std::unexpected(notice ? conversation_.error_of(ServerError(*notice))
+                                    : Error{Failure::lost, {}, "the server sent a malformed message", 0});
+    }
+    if (answer->type == 'Z') co_return done;
   }
 }
 
@@ -304,12 +378,20 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
   if (fault_) {
     SetOutcome outcome;
     outcome.faults.push_back(std::move(*fault_));
+    if (error_->failure != Failure::bad_argument) outcome.refusal = std::make_shared<const Error>(*error_);
     co_return outcome;
   }
   if (error_) co_return std::unexpected(*error_);
   core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(arguments, options);
+    if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
+      if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
+      auto found = co_await find_refused(outcome.error(), arguments, options);
+      // One that cannot be told is refused all the same.
+      if (found && !found->faults.empty()) co_return found;
+      co_return outcome;
+    }
     if (outcome || outcome.error().failure != Failure::conflict || tries == options.retries) co_return outcome;
     if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
     co_await back_off.wait();

@@ -30,10 +30,22 @@ class Staging final : public sql::Staging {
   [[nodiscard]] core::Task<Result<void>> end_copy();
   [[nodiscard]] core::Task<Result<Message>> message();
   [[nodiscard]] std::optional<Error> look_for_error();
-  [[nodiscard]] core::Task<Result<std::optional<std::vector<StagedFault>>>> find_duplicates(Transaction& transaction);
-  [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments,
-                                                     const ApplyOptions& options);
+  [[nodiscard]] core::Task<Result<void>> find_duplicates(Transaction& transaction, SetOutcome& outcome);
+  [[nodiscard]] core::Task<Result<void>> find_outside(Transaction& transaction, std::span<const Argument> arguments,
+                                                      SetOutcome& outcome);
+  // A planned statement, with those of the plan's arguments that it has.
+  [[nodiscard]] core::Task<Result<Written>> run(Transaction& transaction, const Statement& planned,
+                                                std::span<const Argument> arguments);
+  [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments, const ApplyOptions& options);
+  [[nodiscard]] core::Task<Result<void>> remove(Transaction& transaction, std::span<const Argument> arguments,
+                                                SetOutcome& outcome);
+  // Which rows it is that the database has refused. Nothing of it is committed.
+  [[nodiscard]] core::Task<Result<SetOutcome>> find_refused(const Error& refusal, std::span<const Argument> arguments,
+                                                            const ApplyOptions& options);
+  [[nodiscard]] core::Task<Result<void>> command(std::string_view text);
   [[nodiscard]] core::Task<Result<void>> roll_back();
+  void note_lines(std::uint64_t first_row, std::span<const std::uint64_t> lines);
+  [[nodiscard]] std::uint64_t line_of(std::uint64_t row) const;  // 0: not known
   void set_timeout();
   void take_error(const Message& message);
 
@@ -44,10 +56,18 @@ class Staging final : public sql::Staging {
   Query conversation_;
   std::unique_ptr<Transaction> staging_;  // in which the temporary table is made and filled
   bool copying_ = false;
-  std::optional<Error> error_;            // of the COPY
-  std::optional<StagedFault> fault_;      // the row that it is about
+  std::optional<Error> error_;        // of the COPY
+  std::optional<StagedFault> fault_;  // the row that it is about
   std::uint64_t rows_ = 0;
-  std::vector<std::uint64_t> lines_;      // of the last rows
+  // Rows whose lines are as far apart from each other: most bodies are one such run.
+  struct Run {
+    std::uint64_t row = 0;
+    std::uint64_t known_until = 0;  // the row behind its last
+    std::uint64_t line = 0;         // of its first
+    std::uint64_t step = 0;
+  };
+  std::vector<Run> runs_;
+  bool refused_rows_ = false;  // write() has failed over what rows hold, and not before
   Buffer chunk_;
 };
 

@@ -144,15 +144,50 @@ TEST_F(PostgresStaging, RowsBehindAWrongOneAreTakenAndDropped) {
   EXPECT_EQ(outcome->faults[0].line, 2u);
 }
 
-TEST_F(PostgresStaging, ARowThatTheTableRefusesIsAnErrorAndNothingIsWritten) {
+TEST_F(PostgresStaging, ARowThatTheTableRefusesIsToldAndNothingIsWritten) {
   open(options(1));
   psql("INSERT INTO written VALUES (1, 'a'); ALTER TABLE written ADD CHECK (name <> 'bad')");
   const auto outcome = run(put(*database, plan(), {{"2", "good"}, {"3", "bad"}}));
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().sqlstate, "23514");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_EQ(outcome->faults.size(), 1u);
+  EXPECT_EQ(outcome->faults[0].row, 1u);
+  EXPECT_EQ(outcome->faults[0].line, 2u);
+  EXPECT_EQ(outcome->faults[0].reason, "is outside of what is allowed (written_name_check)");
+  ASSERT_TRUE(outcome->refusal);
+  EXPECT_EQ(outcome->refusal->sqlstate, "23514");
   EXPECT_TRUE(comes_to_rest());
   EXPECT_EQ(written(), "1=a");
   EXPECT_TRUE(is_usable());
+}
+
+TEST_F(PostgresStaging, ARowThatIsThereAndNoPartOfTheSetIsLeftAlone) {
+  open(options(1));
+  psql("INSERT INTO written VALUES (1, 'a'), (1000, 'is none of it')");
+  for (const bool commit : {true, false}) {
+    const auto outcome = run(put(*database, plan(), {{"1", "c"}, {"1000", "mine"}}, {.commit = commit}));
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_TRUE(outcome->outside);
+    ASSERT_EQ(outcome->faults.size(), 1u);
+    EXPECT_EQ(outcome->faults[0].row, 1u);
+    EXPECT_EQ(outcome->faults[0].line, 2u);
+    EXPECT_TRUE(comes_to_rest());
+    EXPECT_EQ(written(), "1=a 1000=is none of it");
+  }
+}
+
+TEST_F(PostgresStaging, TheLinesOfRowsAreKnownHoweverManyThereAre) {
+  open(options(1));
+  const auto staging = database->stage(plan(), {});
+  for (std::uint64_t batch = 0; batch < 150; ++batch) {
+    std::vector<Row> rows(1000, Row{"1", "x"});
+    if (batch == 140) rows[7].id = "wrong";
+    ASSERT_TRUE(run(add(*staging, rows, 2 + 2000 * batch)));
+  }
+  const auto outcome = run(staging->apply({}, {}));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_EQ(outcome->faults.size(), 1u);
+  EXPECT_EQ(outcome->faults[0].row, 140'007u);
+  EXPECT_EQ(outcome->faults[0].line, 280'009u);
 }
 
 TEST_F(PostgresStaging, ManyRowsGoAsTheServerTakesThem) {

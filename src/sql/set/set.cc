@@ -1,7 +1,6 @@
 #include "sql/set/set.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "sql/parameters.h"
@@ -13,13 +12,6 @@ constexpr std::string_view blanks = " \t\r\n\f\v;";
 
 std::unexpected<Error> refuse(std::string message) {
   return std::unexpected(Error{Failure::statement, {}, std::move(message), 0});
-}
-
-// Types that PostgreSQL cannot compare, or for which different texts are equal: their texts are compared.
-bool is_compared_by_text(std::string_view type) {
-  constexpr std::array<std::string_view, 10> types{"json", "xml",  "point",   "box",    "path",
-                                                   "line", "lseg", "polygon", "circle", "citext"};
-  return std::ranges::find(types, type) != types.end();
 }
 
 class Builder {
@@ -51,9 +43,12 @@ class Builder {
       sql += quoted_identifier(column.name) + " " + there.type;
       if (!there.collation.empty()) sql += " COLLATE " + quoted_identifier(there.collation);
       sql += ", ";
-      if (column.optional) sql += flag_of(column) + " boolean, ";
+      if (column.optional) sql += flag_of(column) + (postgres() ? " boolean, " : " INTEGER, ");
     }
-    return sql + "sluice_line bigint, sluice_row bigint)";
+    // Where the table is strict a value that does not fit is found with its row, and ANY is what it is there.
+    return sql + (postgres()      ? "sluice_line bigint, sluice_row bigint)"
+                  : table_.strict ? "sluice_line INTEGER, sluice_row INTEGER) STRICT"
+                                  : "sluice_line INTEGER, sluice_row INTEGER)");
   }
   [[nodiscard]] std::string load() const {
     if (postgres()) return "COPY pg_temp.sluice_stage FROM STDIN";
@@ -78,27 +73,52 @@ class Builder {
     const std::string keys = staged_keys("s.");
     const std::string same = keys.empty() ? "" : "PARTITION BY " + keys;
     return "SELECT d.sluice_line, d.sluice_row, d.sluice_first FROM (SELECT s.sluice_line, s.sluice_row,"
-           " row_number() OVER (" + same + " ORDER BY s.sluice_row) AS sluice_count,"
-           " min(s.sluice_row) OVER (" + same + ") AS sluice_first FROM " + std::string(from) +
+           " row_number() OVER (" +
+           same +
+           " ORDER BY s.sluice_row) AS sluice_count,"
+           " min(s.sluice_row) OVER (" +
+           same + ") AS sluice_first FROM " + std::string(from) +
            " AS s) AS d WHERE d.sluice_count > 1 ORDER BY d.sluice_row LIMIT 100";
   }
-  [[nodiscard]] std::string remove(std::string_view from) const {
-    std::string sql = "DELETE FROM " + table_.name + " AS t WHERE ";
-    for (const SetColumn& column : options_.columns) {
-      if (column.key && column.shared) sql += "t." + quoted_identifier(column.name) + " = " + shared(column) + " AND ";
-    }
-    const std::string keys = staged_keys("t.");
-    // The line end: the statement may end in a comment.
-    const std::string existing = "(" + options_.existing + "\n) AS e";
-    if (keys.empty()) {
-      sql += "EXISTS (SELECT 1 FROM " + existing + ")";
+  [[nodiscard]] std::string outside(std::string_view from) const {
+    std::string sql = "SELECT s.sluice_line, s.sluice_row FROM " + std::string(from) + " AS s, " + table_.name +
+                      " AS t" + where_same(true) + " AND ";
+    if (postgres()) {
+      // NOT IN cannot be joined by hashes, and a NULL would make it say nothing of all the others.
+      std::string same;
+      for (const SetColumn& column : options_.columns) {
+        if (!column.key || column.shared) continue;
+        const std::string name = quoted_identifier(column.name);
+        same += (same.empty() ? " WHERE e." : " AND e.") + name + " = t." + name;
+      }
+      sql += "NOT EXISTS (SELECT 1 FROM " + existing() + same + ")";
     } else {
-      sql += "(" + keys + ") IN (SELECT " + staged_keys("e.") + " FROM " + existing + ")";
+      sql += "(" + is_in_existing() + ") IS NOT 1";
     }
+    return sql + " ORDER BY s.sluice_row LIMIT 100";
+  }
+  // Empty: no key can be NULL.
+  [[nodiscard]] std::string remove_null() const {
+    std::string is_null;
+    std::string same;
+    for (const SetColumn& column : options_.columns) {
+      if (!column.key || column.shared) continue;
+      const TableColumn& there = *table_.find(column.name);
+      const std::string name = quoted_identifier(column.name);
+      same +=
+          (same.empty() ? " WHERE t." : " AND t.") + name + (postgres() ? " IS NOT DISTINCT FROM e." : " IS e.") + name;
+      if (!there.not_null && !there.row_id) is_null += (is_null.empty() ? "t." : " OR t.") + name + " IS NULL";
+    }
+    if (is_null.empty()) return {};
+    return "DELETE FROM " + table_.name + " AS t WHERE " + shared_keys() + "(" + is_null +
+           ") AND EXISTS (SELECT 1 FROM " + existing() + same + ")";
+  }
+  [[nodiscard]] std::string remove(std::string_view from) const {
+    std::string sql = "DELETE FROM " + table_.name + " AS t WHERE " + shared_keys() + is_in_existing();
     return sql + " AND NOT EXISTS (SELECT 1 FROM " + std::string(from) + " AS s" + where_same(false) + ")";
   }
-  // Empty: the columns are all keys.
-  [[nodiscard]] std::string update(std::string_view from) const {
+  // Empty: the columns are all keys. `which` of the staged rows: a condition on s; empty: all.
+  [[nodiscard]] std::string update(std::string_view from, std::string_view which = {}) const {
     std::string assignments;
     std::string differs;
     for (const SetColumn& column : options_.columns) {
@@ -108,18 +128,14 @@ class Builder {
       const std::string flag = "s." + flag_of(column);
       assignments += (assignments.empty() ? "" : ", ") + name + " = ";
       assignments += column.optional ? "CASE WHEN " + flag + " THEN " + value + " ELSE t." + name + " END" : value;
-      const bool by_text = postgres() && is_compared_by_text(table_.find(column.name)->type);
-      std::string one = by_text ? "t." + name + "::text IS DISTINCT FROM " + value + "::text"
-                                : "t." + name + (postgres() ? " IS DISTINCT FROM " : " IS NOT ") + value;
-      // What is equal to its collation alone is another value all the same.
-      if (!postgres()) one += " COLLATE BINARY";
+      const std::string one = is_another("t." + name, value, table_.find(column.name)->equality);
       differs += (differs.empty() ? "" : " OR ") + (column.optional ? "(" + flag + " AND " + one + ")" : one);
     }
     if (assignments.empty()) return {};
     return "UPDATE " + table_.name + " AS t SET " + assignments + " FROM " + std::string(from) + " AS s" +
-           where_same(true) + " AND (" + differs + ")";
+           where_same(true) + " AND (" + differs + ")" + and_(which);
   }
-  [[nodiscard]] std::string insert(std::string_view from) const {
+  [[nodiscard]] std::string insert(std::string_view from, std::string_view which = {}) const {
     std::string names;
     std::string values;
     for (const SetColumn& column : options_.columns) {
@@ -129,22 +145,67 @@ class Builder {
       values += values.empty() ? "" : ", ";
       if (column.shared) {
         values += shared(column);
-      } else if (column.optional && !otherwise.empty()) {
+      } else if (column.optional && !column.defaulted && !otherwise.empty()) {
         values += "CASE WHEN s." + flag_of(column) + " THEN " + staged + " ELSE (" + otherwise + ") END";
       } else {
         values += staged;
       }
     }
     return "INSERT INTO " + table_.name + " (" + names + ") SELECT " + values + " FROM " + std::string(from) +
-           " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) +
-           ") ORDER BY s.sluice_row";
+           " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) + ")" + and_(which) +
+           " ORDER BY s.sluice_row";
+  }
+
+  // Writes rows as update() and insert() do, a thousand at a time and one by one where some of these are refused. A
+  // DO has no parameters: they are settings.
+  [[nodiscard]] std::string find_faults() {
+    values_are_settings_ = true;
+    const auto write = [this](std::string_view which) {
+      const std::string update_them = update(stage(), which);
+      return (update_them.empty() ? "" : update_them + ";\n") + insert(stage(), which) + ";\n";
+    };
+    const std::string many = write("s.sluice_row BETWEEN sluice_first AND sluice_first + 1023");
+    const std::string one = write("s.sluice_row = sluice_one.sluice_row");
+    values_are_settings_ = false;
+    constexpr std::string_view refused =
+        "EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN\n";
+    std::string block =
+        "#variable_conflict use_column\nDECLARE sluice_first bigint; sluice_one record;"
+        " sluice_state text; sluice_constraint text; sluice_column text; sluice_count integer := 0;\n"
+        "BEGIN FOR sluice_first IN SELECT generate_series(0, (SELECT max(sluice_row) FROM " +
+        stage() + "), 1024) LOOP BEGIN\n" + many;
+    block.append(refused);
+    block += "FOR sluice_one IN SELECT sluice_line, sluice_row FROM " + stage() +
+             " WHERE sluice_row BETWEEN sluice_first AND sluice_first + 1023 ORDER BY sluice_row LOOP BEGIN\n" + one;
+    block.append(refused);
+    block +=
+        "GET STACKED DIAGNOSTICS sluice_state = RETURNED_SQLSTATE, sluice_constraint = CONSTRAINT_NAME,"
+        " sluice_column = COLUMN_NAME;\n"
+        "INSERT INTO pg_temp.sluice_faults VALUES (sluice_one.sluice_line, sluice_one.sluice_row, sluice_state,"
+        " sluice_constraint, sluice_column);\nsluice_count := sluice_count + 1;\nEND;\n"
+        "EXIT WHEN sluice_count = 100;\nEND LOOP;\nEND;\nEXIT WHEN sluice_count = 100;\nEND LOOP;\nEND";
+    return "CREATE TEMPORARY TABLE sluice_faults (line bigint, row bigint, state text, constr text, col text)"
+           " ON COMMIT DROP; CREATE INDEX sluice_stage_row ON " +
+           stage() + " (sluice_row); DO " + literal(block);
   }
 
  private:
   [[nodiscard]] bool postgres() const { return dialect_ == Dialect::postgres; }
+  static std::string and_(std::string_view which) { return which.empty() ? "" : " AND " + std::string(which); }
+  // E'...', which reads the same whatever standard_conforming_strings says.
+  static std::string literal(std::string_view text) {
+    std::string quoted = "E'";
+    for (const char c : text) {
+      if (c == '\'' || c == '\\') quoted += c;
+      quoted += c;
+    }
+    return quoted + "'";
+  }
   static std::string flag_of(const SetColumn& column) { return quoted_identifier("sluice has " + column.name); }
   [[nodiscard]] std::string shared(const SetColumn& column) const {
-    const std::string parameter = ":" + shared_parameter(column.name);
+    const std::string name = shared_parameter(column.name);
+    const std::string parameter =
+        values_are_settings_ ? "substr(nullif(current_setting('" + setting_of(name) + "'), ''), 2)" : ":" + name;
     return postgres() ? "CAST(" + parameter + " AS " + table_.find(column.name)->type + ")" : parameter;
   }
   [[nodiscard]] std::string staged_keys(std::string_view prefix) const {
@@ -154,6 +215,29 @@ class Builder {
       keys += (keys.empty() ? "" : ", ") + std::string(prefix) + quoted_identifier(column.name);
     }
     return keys;
+  }
+  // The line end: the statement may end in a comment.
+  [[nodiscard]] std::string existing() const { return "(" + options_.existing + "\n) AS e"; }
+  [[nodiscard]] std::string is_in_existing() const {
+    const std::string keys = staged_keys("t.");
+    if (keys.empty()) return "EXISTS (SELECT 1 FROM " + existing() + ")";
+    return "(" + keys + ") IN (SELECT " + staged_keys("e.") + " FROM " + existing() + ")";
+  }
+  // Conditions on t, each with AND behind it.
+  [[nodiscard]] std::string shared_keys() const {
+    std::string sql;
+    for (const SetColumn& column : options_.columns) {
+      if (column.key && column.shared) sql += "t." + quoted_identifier(column.name) + " = " + shared(column) + " AND ";
+    }
+    return sql;
+  }
+  // What is equal to a type's or a collation's comparison alone is another value all the same.
+  [[nodiscard]] std::string is_another(const std::string& there, const std::string& value, Equality equality) const {
+    if (!postgres()) return there + " IS NOT " + value + " COLLATE BINARY";
+    const std::string by_value = there + " IS DISTINCT FROM " + value;
+    if (equality == Equality::exact) return by_value;
+    const std::string by_text = there + "::text COLLATE \"C\" IS DISTINCT FROM " + value + "::text COLLATE \"C\"";
+    return equality == Equality::text ? by_text : "(" + by_value + " OR " + by_text + ")";
   }
   // Of t and s. The table's column stands on the left: SQLite compares by its collation.
   [[nodiscard]] std::string where_same(bool with_shared) const {
@@ -169,9 +253,14 @@ class Builder {
   Dialect dialect_;
   const Table& table_;
   const SetOptions& options_;
+  bool values_are_settings_ = false;
 };
 
+constexpr std::string_view row_parameter = "sluice_this_row";
+
 }  // namespace
+
+std::string setting_of(std::string_view parameter) { return "sluice." + std::string(parameter); }
 
 std::string shared_parameter(std::string_view column) {
   std::string name = "set_";
@@ -196,6 +285,16 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     if (there == nullptr) co_return refuse("the table " + table.name + " has no column \"" + column.name + "\"");
     if (there->generated) co_return refuse("the database makes the values of \"" + column.name + "\" itself");
   }
+  std::vector<std::string> keys;
+  for (const SetColumn& column : options.columns) {
+    if (column.key) keys.push_back(column.name);
+  }
+  if (table.has_indices && !table.is_unique(keys)) {
+    std::string names;
+    for (const std::string& name : keys) names += (names.empty() ? "\"" : "\", \"") + name;
+    co_return refuse("the table " + table.name + " may have several rows with the same key (" + names +
+                     "\"): a set needs a primary key, or a unique constraint, of these columns or some of them");
+  }
   SetPlan plan;
   plan.dialect = dialect;
   std::uint32_t id = options.first_id;
@@ -211,7 +310,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     while (!options.existing.empty() && blanks.contains(options.existing.back())) options.existing.pop_back();
   }
 
-  const Builder builder(dialect, table, options);
+  Builder builder(dialect, table, options);
   plan.create = builder.create();
   plan.load = builder.load();
   plan.index = builder.index();
@@ -230,15 +329,37 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     std::string text;
     std::string probe;
     Statement* into;
+    bool own = false;  // its parameters are none of the plan's
   };
   std::vector<Wanted> wanted{{builder.distinct(stage), builder.distinct(no_rows), &plan.distinct},
                              {builder.duplicates(stage), builder.duplicates(no_rows), &plan.duplicates},
                              {builder.insert(stage), builder.insert(no_rows), &plan.insert}};
   if (!options.existing.empty()) {
-    wanted.push_back({builder.remove(stage), builder.remove(no_rows), &plan.remove.emplace()});
+    wanted.push_back({builder.outside(stage), builder.outside(no_rows), &plan.outside.emplace()});
+    if (options.removes) {
+      wanted.push_back({builder.remove(stage), builder.remove(no_rows), &plan.remove.emplace()});
+    }
+    if (const std::string text = builder.remove_null(); options.removes && !text.empty()) {
+      wanted.push_back({text, text, &plan.remove_null.emplace()});
+    }
   }
   if (std::string text = builder.update(stage); !text.empty()) {
     wanted.push_back({std::move(text), builder.update(no_rows), &plan.update.emplace()});
+  }
+  if (dialect == Dialect::postgres) {
+    plan.find_faults = builder.find_faults();
+    const std::string set = "SELECT set_config(CAST(:name AS text), CAST(:value AS text), true)";
+    wanted.push_back({set, set, &plan.set_value, true});
+    wanted.push_back(
+        {"SELECT * FROM pg_temp.sluice_faults ORDER BY row",
+         "SELECT 0::bigint AS line, 0::bigint AS row, ''::text AS state, ''::text AS constr, ''::text AS col",
+         &plan.faults});
+  } else {
+    const std::string which = "s.sluice_row = :" + std::string(row_parameter);
+    wanted.push_back({builder.insert(stage, which), builder.insert(no_rows, which), &plan.insert_row});
+    if (std::string text = builder.update(stage, which); !text.empty()) {
+      wanted.push_back({std::move(text), builder.update(no_rows, which), &plan.update_row.emplace()});
+    }
   }
   for (Wanted& one : wanted) {
     auto statement = co_await database.prepare_writing(one.probe, id++, declared);
@@ -250,6 +371,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     if (!parsed) co_return std::unexpected(std::move(parsed.error()));
     statement->text = std::move(parsed->text);
     for (const Parameter& parameter : statement->parameters) {
+      if (one.own || parameter.name == row_parameter) continue;
       if (std::ranges::find(plan.parameters, parameter.name, &Parameter::name) == plan.parameters.end()) {
         plan.parameters.push_back(parameter);
       }

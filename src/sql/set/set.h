@@ -20,33 +20,48 @@ namespace sluice::sql {
 struct SetColumn {
   std::string name;
   bool key = false;
-  bool shared = false;    // one value for all rows of the set: it is no part of the staged rows
-  bool optional = false;  // a staged row may leave it as it is
+  bool shared = false;     // one value for all rows of the set: it is no part of the staged rows
+  bool optional = false;   // a staged row may leave it as it is
+  bool defaulted = false;  // a staged row that leaves it has what a new row gets, and not the table's own default
 };
 
 struct SetOptions {
   std::vector<SetColumn> columns;
-  std::string existing;         // the SELECT of what the set replaces; empty: nothing is deleted
-  std::uint32_t first_id = 0;   // of `statements` statements
+  std::string existing;        // the SELECT of what the set may change; empty: all of the table, and nothing is deleted
+  bool removes = true;         // what `existing` selects and the set does not have
+  std::uint32_t first_id = 0;  // of `statements` statements
 };
-inline constexpr std::uint32_t set_statements = 6;
+inline constexpr std::uint32_t set_statements = 12;
 
 // Made at start, immutable, shared by all cores.
 struct SetPlan {
   Dialect dialect{};
-  std::vector<std::string> staged;  // the columns that rows have, in order
-  std::vector<bool> optional;       // which of them may be left as they are
-  std::vector<bool> not_null;       // which of them may not be NULL
-  std::string create;               // the temporary table
-  std::string load;                 // PostgreSQL: COPY; SQLite: INSERT of one row
-  std::string index;                // SQLite: of the temporary table; empty: none
+  std::vector<std::string> staged;    // the columns that rows have, in order
+  std::vector<bool> optional;         // which of them may be left as they are
+  std::vector<bool> not_null;         // which of them may not be NULL
+  std::string create;                 // the temporary table
+  std::string load;                   // PostgreSQL: COPY; SQLite: INSERT of one row
+  std::string index;                  // SQLite: of the temporary table; empty: none
   std::vector<Parameter> parameters;  // of all statements; a shared column is a parameter of its name
-  Statement distinct;               // how many keys there are
-  Statement duplicates;             // line and row of each whose key was there before, and that row; at most 100
+  Statement distinct;                 // how many keys there are
+  Statement duplicates;               // line and row of each whose key was there before, and that row; at most 100
+  std::optional<Statement> outside;   // line and row of each whose key the table has, and `existing` does not; likewise
   std::optional<Statement> remove;
+  std::optional<Statement> remove_null;  // rows of `existing` without a value in a key, which no staged row can be
   std::optional<Statement> update;
   Statement insert;
+  // Which rows the database refuses, after it has refused all of them. PostgreSQL: commands that fill the temporary
+  // table sluice_faults, with the parameters as settings: named as setting_of() has them, a "v" before the value, and
+  // empty for NULL. SQLite: `update` and `insert` of one staged row, which is their last parameter.
+  std::string find_faults;
+  Statement set_value;  // name and value of a setting
+  Statement faults;     // what is in that table
+  std::optional<Statement> update_row;
+  Statement insert_row;
 };
+
+// The setting that PostgreSQL's SetPlan::find_faults reads a parameter from.
+[[nodiscard]] std::string setting_of(std::string_view parameter);
 
 // The name of the parameter that holds a shared column's value.
 [[nodiscard]] std::string shared_parameter(std::string_view column);

@@ -1,33 +1,65 @@
 #include "sql/set/table.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace sluice::sql {
 namespace {
 
-// In both: name, type, not null, generated, default, collation.
+// In both: name, type, not null, generated, default, collation, equality, array, row id, its number, the numbers of
+// each unique index's columns ("1 2;3"), whether it may have indices, strict.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
     " CASE WHEN a.attgenerated <> '' THEN NULL WHEN a.attidentity <> ''"
     " THEN 'nextval(' || quote_literal(pg_get_serial_sequence(a.attrelid::regclass::text, a.attname)) || '::regclass)'"
-    " ELSE pg_get_expr(d.adbin, d.adrelid) END, NULL"
-    " FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+    " ELSE pg_get_expr(d.adbin, d.adrelid) END, NULL,"
+    // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; the floating ones and their arrays.
+    " CASE WHEN b.oid IN (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1700, 2950) THEN 'exact'"
+    " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END, b.typcategory = 'A', false, a.attnum,"
+    " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
+    "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
+    "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false"
+    " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype, y.typcategory"
+    "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typcategory"
+    "  FROM base JOIN pg_type y ON y.oid = base.typbasetype WHERE base.typtype = 'd')"
+    "  SELECT base.oid, base.typcategory FROM base WHERE base.typtype <> 'd') b"
+    " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
     " WHERE a.attrelid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 constexpr std::string_view sqlite_columns =
-    "SELECT c.name, c.type, c.\"notnull\", c.hidden <> 0, c.dflt_value,"
-    // What keys are compared by is told of indices alone.
-    " (SELECT k.coll FROM pragma_index_list(:name) i, pragma_index_xinfo(i.name) k"
-    "  WHERE k.name = c.name AND k.coll <> 'BINARY' ORDER BY i.\"unique\" DESC LIMIT 1)"
+    "SELECT c.name, c.type, c.\"notnull\", c.hidden <> 0, c.dflt_value, nullif(sluice_collation(:name, c.name),"
+    " 'BINARY'), 'exact', 0, c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
+    " (SELECT max(p.pk) FROM pragma_table_xinfo(:name) p) = 1, c.cid,"
+    // An index by another collation than the column's is of no use, but for columns that compare by their bytes.
+    " (SELECT group_concat(u.cids, ';') FROM (SELECT group_concat(k.cid, ' ') AS cids"
+    "  FROM pragma_index_list(:name) i, pragma_index_xinfo(i.name) k WHERE i.\"unique\" AND NOT i.partial AND k.key"
+    "  GROUP BY i.name HAVING min(k.cid >= 0 AND coalesce(sluice_collation(:name, k.name) IN ('BINARY', k.coll), 0)))"
+    "  AS u), coalesce((SELECT l.type = 'table' FROM pragma_table_list(:name) l), 0),"
+    " coalesce((SELECT l.strict FROM pragma_table_list(:name) l), 0)"
     " FROM pragma_table_xinfo(:name) c ORDER BY c.cid";
 
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
+
+std::string text_of(const Field& field) { return field.is_null() ? std::string{} : std::string(field.view()); }
+
+Equality equality_of(std::string_view text) {
+  if (text == "exact") return Equality::exact;
+  return text == "both" ? Equality::both : Equality::text;
+}
 
 }  // namespace
 
 const TableColumn* Table::find(std::string_view column) const {
   const auto found = std::ranges::find(columns, column, &TableColumn::name);
   return found == columns.end() ? nullptr : &*found;
+}
+
+bool Table::is_unique(const std::vector<std::string>& by) const {
+  return std::ranges::any_of(unique, [&](const std::vector<std::string>& index) {
+    return !index.empty() &&
+           std::ranges::all_of(index, [&](const std::string& name) { return std::ranges::find(by, name) != by.end(); });
+  });
 }
 
 std::string quoted_identifier(std::string_view name) {
@@ -51,6 +83,8 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
   const Argument argument{.text = dialect == Dialect::postgres ? std::string_view(table.name) : std::string_view(name)};
   auto cursor = co_await database.query(*statement, {&argument, 1}, {});
   if (!cursor) co_return std::unexpected(std::move(cursor.error()));
+  std::vector<std::string> numbers;  // of the columns
+  std::string indices;
   for (bool last = false; !last;) {
     auto block = co_await (*cursor)->next();
     if (!block) co_return std::unexpected(std::move(block.error()));
@@ -59,10 +93,25 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
       const auto row = block->row(i);
       table.columns.push_back({.name = std::string(row[0].view()),
                                .type = std::string(row[1].view()),
-                               .collation = row[5].is_null() ? std::string{} : std::string(row[5].view()),
-                               .default_value = row[4].is_null() ? std::string{} : std::string(row[4].view()),
+                               .collation = text_of(row[5]),
+                               .equality = equality_of(row[6].view()),
+                               .default_value = text_of(row[4]),
                                .not_null = is_true(row[2]),
-                               .generated = is_true(row[3])});
+                               .generated = is_true(row[3]),
+                               .row_id = is_true(row[8]),
+                               .array = is_true(row[7])});
+      numbers.emplace_back(row[9].view());
+      if (table.columns.back().row_id) table.unique.push_back({table.columns.back().name});
+      indices = text_of(row[10]);
+      table.has_indices = is_true(row[11]);
+      table.strict = is_true(row[12]);
+    }
+  }
+  for (const auto index : std::views::split(indices, ';')) {
+    std::vector<std::string>& columns = table.unique.emplace_back();
+    for (const auto number : std::views::split(index, ' ')) {
+      const auto at = std::ranges::find(numbers, std::string_view(number.begin(), number.end()));
+      if (at != numbers.end()) columns.push_back(table.columns[static_cast<std::size_t>(at - numbers.begin())].name);
     }
   }
   if (table.columns.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,19 +10,34 @@
 
 namespace sluice::sql {
 
+// When two values of a column show as the same.
+enum class Equality : std::uint8_t {
+  exact,  // when they are equal
+  both,   // when they are equal and their texts are: 0 and -0
+  text,   // when their texts are: types whose equality is coarser (citext, 30 days and a month), or that have none
+};
+
 struct TableColumn {
   std::string name;
-  std::string type;        // as CAST takes it; SQLite: as it was declared, may be empty
-  std::string collation;   // SQLite: where it is not BINARY
+  std::string type;           // as CAST takes it; SQLite: as it was declared, may be empty
+  std::string collation;      // SQLite: where it is not BINARY
+  Equality equality{};        // PostgreSQL
   std::string default_value;  // an SQL expression; empty: none
   bool not_null = false;
   bool generated = false;  // the database makes its values: nobody else may
+  bool row_id = false;     // SQLite: never NULL, whatever is declared
+  bool array = false;      // PostgreSQL, by its base type
 };
 
 struct Table {
   std::string name;  // quoted, with its schema where one was named
   std::vector<TableColumn> columns;
+  bool strict = false;                           // SQLite
+  bool has_indices = false;                      // it is none of those that cannot have any, such as views
+  std::vector<std::vector<std::string>> unique;  // the columns of each index or constraint that holds for all rows
 
+  // Whether no two rows have the same values in these columns, as far as the table itself sees to it.
+  [[nodiscard]] bool is_unique(const std::vector<std::string>& by) const;
   [[nodiscard]] const TableColumn* find(std::string_view column) const;
 };
 

@@ -88,6 +88,19 @@ bool is_telling_pragma(const char* name) {
                      [&](const char* t) { return sqlite3_stricmp(t, name) == 0; });
 }
 
+// sluice_collation(table, column): what the column compares by, which SQL has no other way to ask. NULL: no such one.
+void collation_of(sqlite3_context* context, int, sqlite3_value** arguments) {
+  const auto* const table = reinterpret_cast<const char*>(sqlite3_value_text(arguments[0]));
+  const auto* const column = reinterpret_cast<const char*>(sqlite3_value_text(arguments[1]));
+  const char* collation = nullptr;
+  if (table == nullptr || column == nullptr ||
+      sqlite3_table_column_metadata(sqlite3_context_db_handle(context), nullptr, table, column, nullptr, &collation,
+                                    nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return;
+  }
+  sqlite3_result_text(context, collation, -1, SQLITE_TRANSIENT);
+}
+
 class OwnStatement {
  public:
   explicit OwnStatement(bool& flag) : flag_(flag) { flag_ = true; }
@@ -151,6 +164,9 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
     sqlite3_busy_timeout(database_, 0);
     sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, static_cast<int>(look_up_max_bytes));
   }
+  const int made = sqlite3_create_function_v2(database_, "sluice_collation", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                              nullptr, collation_of, nullptr, nullptr, nullptr);
+  if (made != SQLITE_OK) return std::unexpected(error(made));
   sqlite3_set_authorizer(database_, &Connection::authorize, this);
   return {};
 }

@@ -6,6 +6,8 @@
 
 #include <sqlite3.h>
 
+#include "sql/set/fault_text.h"
+
 namespace sluice::sql {
 namespace {
 
@@ -24,6 +26,27 @@ void pack(std::string& into, const StagedValue& value) {
   if (value.text) head.size = static_cast<std::uint32_t>(value.text->size());
   into.append(reinterpret_cast<const char*>(&head), sizeof head);
   if (value.text) into.append(*value.text);
+}
+
+// "cannot store TEXT value in INTEGER column sluice_stage.id"
+std::string column_in(std::string_view message) {
+  constexpr std::string_view table = "sluice_stage.";
+  const auto at = message.find(table);
+  return std::string(at == message.npos ? std::string_view{} : message.substr(at + table.size()));
+}
+
+// What "UNIQUE constraint failed: films.slug" is about: the column, or the constraint's name. Not the expression that
+// stands there where a CHECK has no name.
+std::string_view subject_of(const Error& error) {
+  std::string_view text = error.message;
+  const auto colon = text.find(": ");
+  if (colon == text.npos || !error.sqlstate.starts_with("23")) return {};
+  text.remove_prefix(colon + 2);
+  if (const auto dot = text.rfind('.'); dot != text.npos && error.sqlstate != "23514") text.remove_prefix(dot + 1);
+  const bool is_name = std::ranges::all_of(text, [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+  return is_name ? text : std::string_view{};
 }
 
 Error of_pool(const sluice::Error& error) {
@@ -96,7 +119,15 @@ Result<void> SqliteStaging::Stage::insert(std::string_view texts, std::span<cons
       (void)connection->run("ROLLBACK");
       return bound;
     }
-    if (const int code = connection->step_own(load); code != SQLITE_DONE) {
+    const int code = connection->step_own(load);
+    if (code == SQLITE_CONSTRAINT_DATATYPE) {
+      if (outcome.faults.size() < most_staged_faults) {
+        outcome.faults.push_back({.line = line,
+                                  .row = rows - 1,
+                                  .column = column_in(sqlite3_errmsg(connection->get())),
+                                  .reason = "is not of the column's type"});
+      }
+    } else if (code != SQLITE_DONE) {
       Error error = connection->error(code);
       (void)connection->run("ROLLBACK");
       return std::unexpected(std::move(error));
@@ -105,8 +136,7 @@ Result<void> SqliteStaging::Stage::insert(std::string_view texts, std::span<cons
   return connection->run("COMMIT");
 }
 
-core::Task<Result<void>> SqliteStaging::add(std::span<const StagedValue> values,
-                                            std::span<const std::uint64_t> lines) {
+core::Task<Result<void>> SqliteStaging::add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) {
   std::string texts;
   for (const StagedValue& value : values) pack(texts, value);
   auto work = [stage = stage_, texts = std::move(texts), lines = std::vector(lines.begin(), lines.end())] {
@@ -140,16 +170,41 @@ Result<void> SqliteStaging::Stage::find_duplicates() {
   return {};
 }
 
-Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement) {
-  auto prepared = connection->prepared(2, statement.text);
+Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement, std::optional<Argument> row) {
+  // The two statements for one row take turns.
+  auto prepared = connection->prepared(plan.update_row && &statement == &*plan.update_row ? 3 : 2, statement.text);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   std::vector<Argument> chosen;
   for (const Parameter& parameter : statement.parameters) {
     const auto at = std::ranges::find(plan.parameters, parameter.name, &Parameter::name);
-    chosen.push_back(owned.list[static_cast<std::size_t>(at - plan.parameters.begin())]);
+    chosen.push_back(at != plan.parameters.end() ? owned.list[static_cast<std::size_t>(at - plan.parameters.begin())]
+                                                 : *row);
   }
+  if (auto done = sqlite::bind((*prepared)->handle, chosen); !done) return std::unexpected(std::move(done.error()));
+  return *prepared;
+}
+
+Result<void> SqliteStaging::Stage::find_outside() {
+  auto prepared = bound(*plan.outside);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
   sqlite3_stmt* const handle = (*prepared)->handle;
-  if (auto bound = sqlite::bind(handle, chosen); !bound) return std::unexpected(std::move(bound.error()));
+  int code = sqlite3_step(handle);
+  for (; code == SQLITE_ROW; code = sqlite3_step(handle)) {
+    outcome.faults.push_back({.line = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 0)),
+                              .row = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 1)),
+                              .column = {},
+                              .reason = outside_reason});
+  }
+  sqlite3_reset(handle);
+  outcome.outside = !outcome.faults.empty();
+  if (code != SQLITE_DONE) return std::unexpected(connection->error(code));
+  return {};
+}
+
+Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, std::optional<Argument> row) {
+  auto prepared = bound(statement, row);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  sqlite3_stmt* const handle = (*prepared)->handle;
   const std::int64_t before = sqlite3_total_changes64(connection->get());
   int code = sqlite3_step(handle);
   while (code == SQLITE_ROW) code = sqlite3_step(handle);
@@ -170,6 +225,7 @@ Result<void> SqliteStaging::Stage::write(bool commit) {
   if (abandoned.load(std::memory_order_relaxed)) {
     return std::unexpected(Error{Failure::statement, {}, "nobody waits for it any more"});
   }
+  if (!outcome.faults.empty()) return {};
   if (auto opened = open(); !opened) return opened;
   if (!plan.index.empty()) {
     if (auto made = connection->run(plan.index.c_str()); !made) return made;
@@ -177,8 +233,10 @@ Result<void> SqliteStaging::Stage::write(bool commit) {
   if (auto found = find_duplicates(); rows != 0 && !found) return found;
   if (!outcome.faults.empty()) return {};
   if (auto begun = connection->run("BEGIN IMMEDIATE"); !begun) return begun;
-  auto written = write_opened();
-  if (written && commit) written = connection->run("COMMIT");
+  Result<void> written;
+  if (plan.outside && rows != 0) written = find_outside();
+  if (written && !outcome.outside) written = write_opened();
+  if (written && commit && outcome.faults.empty()) written = connection->run("COMMIT");
   if (sqlite3_get_autocommit(connection->get()) == 0) (void)connection->run("ROLLBACK");
   return written;
 }
@@ -187,18 +245,54 @@ Result<void> SqliteStaging::Stage::write_opened() {
   const auto take = [&](const Statement& statement, std::uint64_t& into) -> Result<void> {
     auto changes = change(statement);
     if (!changes) return std::unexpected(std::move(changes.error()));
-    into = *changes;
+    into += *changes;
     return {};
   };
   if (plan.remove) {
     if (auto done = take(*plan.remove, outcome.deleted); !done) return done;
   }
+  if (plan.remove_null) {
+    if (auto done = take(*plan.remove_null, outcome.deleted); !done) return done;
+  }
   if (rows == 0) return {};
   if (plan.update) {
-    if (auto done = take(*plan.update, outcome.updated); !done) return done;
+    if (auto done = take(*plan.update, outcome.updated); !done) return find_refused(std::move(done.error()));
   }
-  if (auto done = take(plan.insert, outcome.inserted); !done) return done;
+  if (auto done = take(plan.insert, outcome.inserted); !done) return find_refused(std::move(done.error()));
   outcome.unchanged = rows - std::min(rows, outcome.updated + outcome.inserted);
+  return {};
+}
+
+// In the transaction whose statement has been refused, and undone: the rows one by one.
+Result<void> SqliteStaging::Stage::find_refused(Error refusal) {
+  const auto refused = [&]() -> Result<void> { return std::unexpected(std::move(refusal)); };
+  if (!is_of_a_row(refusal.sqlstate) || sqlite3_get_autocommit(connection->get()) != 0) return refused();
+  if (!connection->run("CREATE INDEX temp.sluice_stage_row ON sluice_stage (sluice_row)")) return refused();
+  auto lines = connection->prepared(1, "SELECT sluice_line FROM temp.sluice_stage WHERE sluice_row = ?1");
+  if (!lines) return refused();
+  for (std::uint64_t row = 0; row < rows && outcome.faults.size() < most_staged_faults; ++row) {
+    const std::string number = std::to_string(row);
+    for (const Statement* statement : {plan.update_row ? &*plan.update_row : nullptr, &plan.insert_row}) {
+      if (statement == nullptr) continue;
+      auto changes = change(*statement, Argument{.text = number, .type = ParameterType::integer});
+      if (changes) continue;
+      if (!is_of_a_row(changes.error().sqlstate) || sqlite3_get_autocommit(connection->get()) != 0) return refused();
+      sqlite3_stmt* const handle = (*lines)->handle;
+      sqlite3_bind_int64(handle, 1, static_cast<std::int64_t>(row));
+      const bool known = sqlite3_step(handle) == SQLITE_ROW;
+      const auto line = static_cast<std::uint64_t>(known ? sqlite3_column_int64(handle, 0) : 0);
+      sqlite3_reset(handle);
+      const std::string_view about = subject_of(changes.error());
+      const bool column = changes.error().sqlstate == "23502";
+      outcome.faults.push_back({.line = line,
+                                .row = row,
+                                .column = column ? std::string(about) : std::string{},
+                                .reason = refusal_text(changes.error().sqlstate, column ? "" : about)});
+      break;
+    }
+  }
+  if (outcome.faults.empty()) return refused();
+  outcome.refusal = std::make_shared<const Error>(std::move(refusal));
   return {};
 }
 

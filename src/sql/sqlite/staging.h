@@ -39,7 +39,11 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
     [[nodiscard]] Result<void> write(bool commit);
     [[nodiscard]] Result<void> write_opened();
-    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement);
+    // `row`: what of its parameters is none of the plan's.
+    [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::optional<Argument> row = {});
+    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::optional<Argument> row = {});
+    [[nodiscard]] Result<void> find_refused(Error refusal);
+    [[nodiscard]] Result<void> find_outside();
     [[nodiscard]] Result<void> find_duplicates();
 
     const SqliteOptions options;

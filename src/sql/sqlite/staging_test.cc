@@ -130,10 +130,28 @@ TEST_F(SqliteStagingTest, TheSameKeyTwiceIsAFaultOfTheRow) {
 TEST_F(SqliteStagingTest, ARowThatTheTableRefusesUndoesAllOfIt) {
   file.execute("INSERT INTO written VALUES (1, 'a'), (2, 'b')");
   const auto outcome = loop.run(put(*database, plan, {{"2", "c"}, {"3", "bad"}}));
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().sqlstate, "23514");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_EQ(outcome->faults.size(), 1u);
+  EXPECT_EQ(outcome->faults[0].row, 1u);
+  EXPECT_EQ(outcome->faults[0].line, 11u);
+  EXPECT_EQ(outcome->faults[0].reason, "is outside of what is allowed") << "and not the expression";
+  ASSERT_TRUE(outcome->refusal);
+  EXPECT_EQ(outcome->refusal->sqlstate, "23514");
   EXPECT_EQ(written(), "1=a 2=b");
   EXPECT_EQ(counts(loop.run(put(*database, plan, {{"2", "c"}}))), "0 1 1 0");
+}
+
+TEST_F(SqliteStagingTest, ARowThatIsThereAndNoPartOfTheSetIsLeftAlone) {
+  file.execute("INSERT INTO written VALUES (1, 'a'), (1000, 'is none of it')");
+  for (const bool commit : {true, false}) {
+    const auto outcome = loop.run(put(*database, plan, {{"1", "c"}, {"1000", "mine"}}, {.commit = commit}));
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_TRUE(outcome->outside);
+    ASSERT_EQ(outcome->faults.size(), 1u);
+    EXPECT_EQ(outcome->faults[0].row, 1u);
+    EXPECT_EQ(outcome->faults[0].line, 11u);
+    EXPECT_EQ(written(), "1=a 1000=is none of it");
+  }
 }
 
 TEST_F(SqliteStagingTest, DestroyedAtAnyMomentItLeavesTheOldSetOrTheNew) {
