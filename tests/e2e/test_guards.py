@@ -27,7 +27,7 @@ require = "exists(SELECT 1 FROM members WHERE team = :team AND member = claim.su
 [endpoint.put]
 table = "notes"
 existing = "SELECT text FROM notes WHERE team = :team"
-columns.team = {{ from = "path.team" }}
+columns.team = {{ from = "path.team", key = true }}
 columns.text = {{ key = true }}
 require = "or(contains(claim.roles, 'admin'), eq(claim.sub, 'bob'))"
 [[endpoint]]

@@ -138,7 +138,9 @@ def test_every_mode_that_must_not(tmp_path, secure, postgres, authority, strange
             (url(secure, "sslmode=disable", user="encrypted"), "no encryption"),
             (url(secure, "sslmode=require", user="unencrypted"), "SSL encryption"),
             (url(secure, "sslmode=require", user="certified"), "valid client certificate"),
-            (url(secure, f"sslmode=require&sslcert={certificate}&sslkey={key}", user="certified"), "the server refuses: tlsv1 alert unknown ca"),
+            (url(secure, f"sslmode=require&sslcert={certificate}&sslkey={key}", user="certified"),
+             # Which of the two depends on what comes first, its alert or our next message.
+             ("the server refuses: tlsv1 alert unknown ca", "cannot send to the server")),
             (url(secure, "sslmode=require", user="clear:another"), "password in the clear"),
             (url(secure, "sslmode=prefer", user="certified"), "without TLS: "),
             (url(secure, "sslmode=require", user="scram:wrong"), "password authentication failed"),
@@ -146,7 +148,8 @@ def test_every_mode_that_must_not(tmp_path, secure, postgres, authority, strange
     ]:
         start = time.monotonic()
         code, output = check(tmp_path, address)
-        assert code == 1 and said in output, (address, output)
+        said = (said,) if isinstance(said, str) else said
+        assert code == 1 and any(words in output for words in said), (address, output)
         assert "another" not in output  # the password
         assert time.monotonic() - start < 30
 

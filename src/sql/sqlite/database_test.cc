@@ -177,7 +177,7 @@ TEST_F(SqliteDatabaseTest, PointsAtMistakes) {
   EXPECT_EQ(quoted.message, "no such column: nope") << "and not a text";
   EXPECT_EQ(quoted.position, 8u);
   // Of a view of the database it is.
-  EXPECT_EQ(rows(prepare("SELECT \"text\" FROM texts"), {})->at(0).at(0), "nope");
+  EXPECT_EQ(rows(prepare("SELECT \"text\" FROM texts"), {})->at(0).at(0), "'nope'");
   EXPECT_EQ(wrong_column.position, 46u);
   const auto syntax = prepare_error("SELECT 'é', FROM films");
   EXPECT_EQ(syntax.message, "near \"FROM\": syntax error");
