@@ -365,7 +365,7 @@ get = "SELECT * FROM listed ORDER BY id"
 post = "INSERT INTO listed (id, tags) VALUES (:id, :tags)"
 [[endpoint]]
 path = "/listed/{{id:int}}"
-returns = "row"
+returns = "object"
 get = "SELECT * FROM listed WHERE id = :id"
 [endpoint.put]
 table = "listed"
