@@ -274,12 +274,22 @@ CREATE TABLE own (id integer PRIMARY KEY, owner text, note text DEFAULT 'new');
 INSERT INTO own VALUES (1, 'ada', 'a'), (2, 'bob', 'b');
 CREATE TABLE loose (grp text, k text, v text, UNIQUE (grp, k));
 INSERT INTO loose VALUES ('g', NULL, 'n'), ('g', 'a', '1'), ('h', NULL, 'other');
+CREATE TABLE items (owner text, k text, list text, PRIMARY KEY (owner, k));
+INSERT INTO items VALUES ('ada', '1', 'x'), ('bob', '1', 'y');
 CREATE TABLE ruled (id integer PRIMARY KEY, pos integer UNIQUE, n integer CONSTRAINT small CHECK (n < 100));
 CREATE TABLE late (id integer PRIMARY KEY, up integer REFERENCES late (id) DEFERRABLE INITIALLY DEFERRED)
 '''
 RULES_CONFIG = '''
 [database.main]
 url = "{url}"
+[[endpoint]]
+path = "/items/{{owner}}/{{list}}"
+[endpoint.put]
+table = "items"
+existing = "SELECT owner, k FROM items WHERE list = :list"
+columns.owner = {{ from = "path.owner", key = true }}
+columns.k = {{ key = true }}
+columns.list = {{ from = "path.list" }}
 [[endpoint]]
 path = "/own/{{owner}}"
 [endpoint.put]
@@ -350,8 +360,10 @@ def rules(request, sluice, tmp_path):
         schema += (";CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
                    "CREATE EXTENSION citext; CREATE DOMAIN mail AS citext; CREATE DOMAIN doc AS json;"
                    "CREATE TABLE shown (id int PRIMARY KEY, mail mail, list citext[], span interval, real float8, fold text COLLATE "
-                   "folded, doc doc, num numeric)")
+                   "folded, doc doc, num numeric); CREATE TYPE mood AS ENUM ('sad', 'so so'); CREATE TABLE listed (id int PRIMARY KEY,"
+                   "tags text[], moods mood[], boxes box[], docs jsonb[], grid int[])")
         config += SHOWN + "".join(f"columns.{name} = {{{{}}}}\n" for name in "mail list span real fold doc num".split())
+        config += LISTED
 
         def query(sql):
             return [tuple(line.split("|")) for line in postgres.psql(sql, "rules").decode().splitlines()]
@@ -370,6 +382,23 @@ existing = "SELECT * FROM shown"
 columns.id = {{ key = true }}
 '''
 
+LISTED = SHOWN.replace("shown", "listed") + "".join(f"columns.{name} = {{{{}}}}\n" for name in "tags moods boxes docs grid".split()) + '''
+[[endpoint]]
+path = "/listed/all"
+get = "SELECT * FROM listed ORDER BY id"
+post = "INSERT INTO listed (id, tags) VALUES (:id, :tags)"
+[[endpoint]]
+path = "/listed/{{id:int}}"
+returns = "object"
+get = "SELECT * FROM listed WHERE id = :id"
+[endpoint.put]
+table = "listed"
+columns.id = {{ from = "path.id", key = true }}
+columns.tags = {{}}
+columns.moods = {{}}
+columns.docs = {{}}
+'''
+
 
 def errors(answer, status):
     assert answer.status == status, answer.body
@@ -384,6 +413,12 @@ def test_rows_that_existing_does_not_select_are_left_alone(rules):
         assert errors(rules.call(method, target, body), 409) == theirs
         assert rules.query("SELECT * FROM own ORDER BY id") == before
     assert counts(rules.call("PUT", "/own/ada", [body[0], body[2]])) == (1, 1, 0, 0)
+    # Where a key is shared, and `existing` returns it, another's row with the same k is none of its rows.
+    assert counts(rules.call("PUT", "/items/bob/x", [])) == (0, 0, 0, 0)
+    assert errors(rules.call("PUT", "/items/bob/x", [{"k": "1"}]), 409) == [
+        (1, 0, "/0", "is there already, and no part of what is replaced")]
+    assert counts(rules.call("PUT", "/items/bob/y", [{"k": "2"}])) == (1, 0, 1, 0)
+    assert rules.query("SELECT owner, k, list FROM items ORDER BY 1") == [("ada", "1", "x"), ("bob", "2", "y")]
     # What a PATCH does not say stays; a default is of new rows.
     assert counts(rules.call("PATCH", "/own/ada", [{"id": 1}, {"id": 4}])) == (1, 0, 0, 1)
     assert [row[2] for row in rules.query("SELECT * FROM own ORDER BY id")] == ["x", "b", "new", "made"]
@@ -487,3 +522,23 @@ def test_values_that_show_as_others_are_written(rules):
         row[name] = value
         assert counts(rules.call("PUT", "/shown", [row])) == (0, 1, 0, 0), name
     assert counts(rules.call("PUT", "/shown", [{**row, "num": "1.50"}])) == (0, 0, 0, 1)
+
+
+def test_arrays_are_written_as_they_are_read(rules):
+    if rules.kind == "sqlite":  # an array is the JSON that it is
+        return
+    rows = [{"id": 1, "tags": ["a", "b c", "", "NULL", '"\\{', None], "moods": ["so so"], "boxes": ["(2,2),(1,1)", "(4,4),(3,3)"],
+             "docs": [{"a": [1]}, "text", 1.5, None], "grid": [[1, 2], [3, None]]},
+            {"id": 2, "tags": [], "moods": None, "boxes": None, "docs": None, "grid": None}]
+    assert counts(rules.call("PUT", "/listed", rows)) == (2, 0, 0, 0)
+    read = rules.call("GET", "/listed/all")
+    assert json.loads(read.body) == rows
+    assert counts(rules.call("PUT", "/listed", json.loads(read.body))) == (0, 0, 0, 2)
+    # A row by itself, and a statement of one's own; what the database reads stays what it was.
+    one = {"tags": ["x y"], "moods": ["sad", None], "docs": [[1, 2]]}
+    assert rules.call("PUT", "/listed/3", one).status in (200, 201)
+    assert json.loads(rules.call("GET", "/listed/3").body) == {"id": 3, **one, "boxes": None, "grid": None}
+    assert rules.call("POST", "/listed/all", [{"id": 4, "tags": ["p", "q"]}, {"id": 5, "tags": "{r}"}]).status == 201
+    assert rules.query("SELECT tags FROM listed WHERE id > 3 ORDER BY id") == [("{p,q}",), ("{r}",)]
+    assert errors(rules.call("PUT", "/listed", [{"id": 1, "grid": [[1], [2, 3]]}]), 422) == [
+        (1, 0, "/0/grid", "is not of the column's type")]
