@@ -55,8 +55,9 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
 void SetWritePlan::take_types(const sql::Table& table) {
   for (Source& source : staged) {
     const sql::TableColumn* const column = table.find(source.name);
-    source.integral =
-        column != nullptr && (column->type == "integer" || column->type == "bigint" || column->type == "smallint");
+    if (column == nullptr) continue;
+    source.integral = column->type == "integer" || column->type == "bigint" || column->type == "smallint";
+    source.array = column->array;
   }
 }
 

@@ -233,7 +233,7 @@ Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pa
 std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
                                              std::span<const Value> row, std::vector<sql::Argument>& into) {
   const QueryString query(request.query, scratch_);
-  integers_.clear();
+  rewritten_.clear();
   for (const Source& source : sources) {
     std::optional<std::string_view> text;
     sql::ParameterType type = source.type;
@@ -296,8 +296,12 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         if (value.kind == Value::Kind::number &&
             (source.integral || (source.checked && source.type == sql::ParameterType::integer))) {
           if (auto integer = integer_of(*text)) {
-            text = integers_.emplace_front(std::move(*integer));
+            text = rewritten_.emplace_front(std::move(*integer));
             type = sql::ParameterType::integer;
+          }
+        } else if (value.kind == Value::Kind::json && source.array) {
+          if (auto literal = sql::array_literal(*text, *source.array)) {
+            text = rewritten_.emplace_front(std::move(*literal));
           }
         }
         break;

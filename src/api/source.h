@@ -13,6 +13,7 @@
 #include "api/options.h"
 #include "http/message.h"
 #include "http/router.h"
+#include "sql/array_literal.h"
 #include "sql/database.h"
 
 namespace sluice::api {
@@ -46,6 +47,7 @@ struct Source {
   sql::ParameterType type = sql::ParameterType::text;
   bool checked = false;   // the configuration says the type, so a value is checked before the database sees it
   bool integral = false;  // the database's own type is one of integers
+  std::optional<sql::ArrayForm> array{};  // it is one of arrays, which JSON's arrays are written as
 };
 
 // "path.slug" and the like; an error is what is wrong with it, for the configuration's reader.
@@ -90,8 +92,8 @@ class Binder {
 
  private:
   std::span<const Upload> uploads_;
-  std::string scratch_;                      // decoded query parameters
-  std::forward_list<std::string> integers_;  // of the body, that were written otherwise
+  std::string scratch_;                       // decoded query parameters
+  std::forward_list<std::string> rewritten_;  // integers and arrays of the body, as the database reads them
 };
 
 // "The parameter \"id\" must be an integer."

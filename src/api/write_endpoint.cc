@@ -94,7 +94,10 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       const sql::Parameter& parameter = step.statement.parameters[i];
       const auto of_table = table_source(parameter.name, options, pattern);
       Source source = of_table ? *of_table : source_of(parameter, endpoint.params, pattern, in_body);
-      if (i < step.statement.described_types.size()) source.integral = is_integer(step.statement.described_types[i]);
+      if (i < step.statement.described_types.size()) {
+        source.integral = is_integer(step.statement.described_types[i]);
+        source.array = sql::array_form(step.statement.described_types[i]);
+      }
       if (of_table && (method == http::Method::patch || method == http::Method::delete_)) {
         source.required |= is_key(parameter.name, options) && !source.default_text;
       }
@@ -122,6 +125,16 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
   rows_layouts = make_layouts(columns, false);
   object_layouts = make_layouts(columns, true);
+}
+
+void WritePlan::take_types(const sql::Table& table) {
+  for (Step* const step : {&main, update_first ? &*update_first : nullptr}) {
+    if (step == nullptr) continue;
+    for (Source& source : step->sources) {
+      const sql::TableColumn* const column = table.find(source.name);
+      if (column != nullptr && column->array) source.array = column->array;
+    }
+  }
 }
 
 // The body as it was read: its bytes, and what it was found to hold.

@@ -22,6 +22,7 @@
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
+#include "sql/set/table.h"
 
 namespace sluice::api {
 
@@ -56,6 +57,8 @@ struct WritePlan {
   // prepared with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
+  // Of PostgreSQL, of the table that the rows are written to.
+  void take_types(const sql::Table& table);
 
   std::string path;
   http::Method method{};

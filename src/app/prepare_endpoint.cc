@@ -246,6 +246,10 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   auto made =
       std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
+  // What the server's own types do not say: arrays of types that somebody has made.
+  for (const auto& [its_method, its_table] : made_.tables) {
+    if (its_method == method && dialect_ == sql::Dialect::postgres) made->take_types(its_table);
+  }
   complete(*made, writing);
   if (current_) {
     made->current = current_;

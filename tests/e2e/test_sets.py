@@ -336,8 +336,10 @@ def rules(request, sluice, tmp_path):
         schema += (";CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
                    "CREATE EXTENSION citext; CREATE DOMAIN mail AS citext; CREATE DOMAIN doc AS json;"
                    "CREATE TABLE shown (id int PRIMARY KEY, mail mail, list citext[], span interval, real float8, fold text COLLATE "
-                   "folded, doc doc, num numeric)")
+                   "folded, doc doc, num numeric); CREATE TYPE mood AS ENUM ('sad', 'so so'); CREATE TABLE listed (id int PRIMARY KEY,"
+                   "tags text[], moods mood[], boxes box[], docs jsonb[], grid int[])")
         config += SHOWN + "".join(f"columns.{name} = {{{{}}}}\n" for name in "mail list span real fold doc num".split())
+        config += LISTED
 
         def query(sql):
             return [tuple(line.split("|")) for line in postgres.psql(sql, "rules").decode().splitlines()]
@@ -354,6 +356,23 @@ path = "/shown"
 table = "shown"
 existing = "SELECT * FROM shown"
 columns.id = {{ key = true }}
+'''
+
+LISTED = SHOWN.replace("shown", "listed") + "".join(f"columns.{name} = {{{{}}}}\n" for name in "tags moods boxes docs grid".split()) + '''
+[[endpoint]]
+path = "/listed/all"
+get = "SELECT * FROM listed ORDER BY id"
+post = "INSERT INTO listed (id, tags) VALUES (:id, :tags)"
+[[endpoint]]
+path = "/listed/{{id:int}}"
+returns = "object"
+get = "SELECT * FROM listed WHERE id = :id"
+[endpoint.put]
+table = "listed"
+columns.id = {{ from = "path.id", key = true }}
+columns.tags = {{}}
+columns.moods = {{}}
+columns.docs = {{}}
 '''
 
 
@@ -417,3 +436,23 @@ def test_values_that_show_as_others_are_written(rules):
         row[name] = value
         assert counts(rules.call("PUT", "/shown", [row])) == (0, 1, 0, 0), name
     assert counts(rules.call("PUT", "/shown", [{**row, "num": "1.50"}])) == (0, 0, 0, 1)
+
+
+def test_arrays_are_written_as_they_are_read(rules):
+    if rules.kind == "sqlite":  # an array is the JSON that it is
+        return
+    rows = [{"id": 1, "tags": ["a", "b c", "", "NULL", '"\\{', None], "moods": ["so so"], "boxes": ["(2,2),(1,1)", "(4,4),(3,3)"],
+             "docs": [{"a": [1]}, "text", 1.5, None], "grid": [[1, 2], [3, None]]},
+            {"id": 2, "tags": [], "moods": None, "boxes": None, "docs": None, "grid": None}]
+    assert counts(rules.call("PUT", "/listed", rows)) == (2, 0, 0, 0)
+    read = rules.call("GET", "/listed/all")
+    assert json.loads(read.body) == rows
+    assert counts(rules.call("PUT", "/listed", json.loads(read.body))) == (0, 0, 0, 2)
+    # A row by itself, and a statement of one's own; what the database reads stays what it was.
+    one = {"tags": ["x y"], "moods": ["sad", None], "docs": [[1, 2]]}
+    assert rules.call("PUT", "/listed/3", one).status in (200, 201)
+    assert json.loads(rules.call("GET", "/listed/3").body) == {"id": 3, **one, "boxes": None, "grid": None}
+    assert rules.call("POST", "/listed/all", [{"id": 4, "tags": ["p", "q"]}, {"id": 5, "tags": "{r}"}]).status == 201
+    assert rules.query("SELECT tags FROM listed WHERE id > 3 ORDER BY id") == [("{p,q}",), ("{r}",)]
+    assert errors(rules.call("PUT", "/listed", [{"id": 1, "grid": [[1], [2, 3]]}]), 422) == [
+        (1, 0, "/0/grid", "is not of the column's type")]

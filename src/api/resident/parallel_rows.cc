@@ -11,69 +11,128 @@ namespace {
 constexpr std::uint8_t most_at_one_core = 2;
 constexpr std::uint64_t most_rows = 8192;  // of a chunk
 
-Piece encode(const RowsWork& work, std::uint64_t first, std::uint64_t last) {
-  RowWriter writer(*work.table, work.wanted);
-  if (first != 0) writer.follow();
-  Piece piece{.bytes = Buffer(chunk_bytes), .next = first};
-  for (; piece.next < last && piece.bytes.size() < piece_bytes; ++piece.next) {
-    writer.row(work.selection.at(piece.next), piece.bytes);
-  }
-  return piece;
+std::uint64_t rows_of_chunk(const Table& table, const RowWriter::Wanted& wanted) {
+  const std::uint64_t columns = table.columns().size();
+  const std::uint64_t fields = wanted.fields.empty() ? columns : wanted.fields.size();
+  const std::uint64_t row = table.json_bytes() / std::max<std::uint64_t>(table.size(), 1) * fields / columns;
+  return std::clamp<std::uint64_t>(chunk_bytes / std::max<std::uint64_t>(row, 1), 1, most_rows);
 }
 
-// On another core.
-struct EncodeThere {
-  std::shared_ptr<const RowsWork> work;
-  std::uint64_t first;
-  std::uint64_t last;
-  std::shared_ptr<std::atomic<bool>> taken;
-
-  core::Task<Piece> operator()() {
-    co_await core::Core::current()->errands().turn();
-    if (work->abandoned.load(std::memory_order_relaxed) || taken->exchange(true)) co_return Piece{};
-    co_return encode(*work, first, last);
-  }
+struct Wake {
+  std::shared_ptr<RowsWork> work;
+  void operator()() const { work->wake(); }
 };
 
-struct Arrival {
-  explicit Arrival(Helpers::Chunk& chunk) : chunk(chunk) {}
-  Arrival(const Arrival&) = delete;
-  ~Arrival() { chunk.waiter = nullptr; }
-  bool await_ready() const noexcept { return chunk.state != Helpers::Chunk::State::coming; }
-  void await_suspend(std::coroutine_handle<> caller) noexcept { chunk.waiter = caller; }
-  void await_resume() const noexcept {}
+// One of RowsWork::helpers, wherever it ends.
+class Helping {
+ public:
+  explicit Helping(std::shared_ptr<RowsWork> work) : work_(std::move(work)) {
+    work_->helpers.fetch_add(1, std::memory_order_relaxed);
+  }
+  Helping(Helping&&) = default;
+  ~Helping() {
+    if (work_) work_->helpers.fetch_sub(1, std::memory_order_relaxed);
+  }
+  RowsWork* operator->() const { return work_.get(); }
+  [[nodiscard]] const std::shared_ptr<RowsWork>& work() const { return work_; }
 
-  Helpers::Chunk& chunk;
+ private:
+  std::shared_ptr<RowsWork> work_;
+};
+
+// On another core, until there is nothing to claim.
+struct EncodeThere {
+  Helping helping;
+  unsigned home;
+
+  core::Task<void> operator()() {
+    for (;;) {
+      co_await core::Core::current()->errands().turn();
+      if (helping->abandoned.load(std::memory_order_relaxed)) co_return;
+      const auto chunk = helping->claim();
+      if (!chunk) co_return;
+      helping->encode(*chunk, true);
+      // Where that core is ending nobody waits any more.
+      if (helping->is_awaited(*chunk)) (void)co_await core::Core::current()->mesh().post(home, Wake{helping.work()});
+    }
+  }
 };
 
 }  // namespace
 
-std::shared_ptr<Helpers::Chunk> Helpers::give(const std::shared_ptr<const RowsWork>& work, std::uint64_t first,
-                                              std::uint64_t last) {
+RowsWork::RowsWork(std::shared_ptr<const Table> of, Selection rows, RowWriter::Wanted how)
+    : table(std::move(of)),
+      selection(std::move(rows)),
+      wanted(std::move(how)),
+      chunk_rows(rows_of_chunk(*table, wanted)) {}
+
+std::uint64_t RowsWork::last_of(std::uint64_t chunk) const {
+  return std::min<std::uint64_t>(first_of(chunk + 1), selection.size());
+}
+
+std::optional<std::uint64_t> RowsWork::claim() {
+  std::uint64_t chunk = next_.load(std::memory_order_relaxed);
+  do {
+    if (chunk >= end_.load(std::memory_order_acquire)) return std::nullopt;
+  } while (!next_.compare_exchange_weak(chunk, chunk + 1, std::memory_order_relaxed));
+  return chunk;
+}
+
+void RowsWork::encode(std::uint64_t chunk, bool elsewhere) {
+  Place& place = places_[chunk % ahead_];
+  Piece& piece = place.piece;
+  piece.bytes.clear();
+  piece.next = first_of(chunk);
+  piece.elsewhere = elsewhere;
+  RowWriter writer(*table, wanted);
+  if (piece.next != 0) writer.follow();
+  for (const std::uint64_t last = last_of(chunk); piece.next < last && piece.bytes.size() < piece_bytes; ++piece.next) {
+    writer.row(selection.at(piece.next), piece.bytes);
+  }
+  place.chunk.store(chunk);
+}
+
+void RowsWork::open(std::uint64_t end, std::size_t ahead) {
+  if (ahead != 0 && !places_) {
+    ahead_ = ahead;
+    places_ = std::make_unique<Place[]>(ahead);
+  }
+  end_.store(end, std::memory_order_release);
+}
+
+std::uint64_t RowsWork::unclaimed() const {
+  return end_.load(std::memory_order_relaxed) - next_.load(std::memory_order_relaxed);
+}
+
+const RowsWork::Piece* RowsWork::find(std::uint64_t chunk) const {
+  if (!places_) return nullptr;
+  const Place& place = places_[chunk % ahead_];
+  return place.chunk.load() == chunk ? &place.piece : nullptr;
+}
+
+bool Helpers::ask(const std::shared_ptr<RowsWork>& work) {
   for (unsigned i = 0; i < mesh_.size(); ++i) {
     const unsigned core = next_;
     next_ = next_ + 1 == mesh_.size() ? 0 : next_ + 1;
     if (core == mesh_.core() || !mesh_.open(core) || busy_[core] == most_at_one_core) continue;
-    auto chunk = std::make_shared<Chunk>();
     ++busy_[core];
-    tasks_.spawn(fetch(core, work, first, last, chunk));
-    return chunk;
+    tasks_.spawn(help(core, work));
+    return true;
   }
-  return nullptr;
+  return false;
 }
 
-// It is not the answer's to cancel: until the chunk is back the other core is busy with it.
-core::Task<void> Helpers::fetch(unsigned core, std::shared_ptr<const RowsWork> work, std::uint64_t first,
-                                std::uint64_t last, std::shared_ptr<Chunk> chunk) {
-  EncodeThere there{.work = std::move(work), .first = first, .last = last, .taken = chunk->taken};
-  auto piece = co_await mesh_.call(core, std::move(there));
+std::size_t Helpers::reserve() {
+  // One or two would only be given back and forth.
+  const std::size_t chunks = ahead_ + most_ahead_of_answer <= most_ahead_of_core ? most_ahead_of_answer : 0;
+  ahead_ += chunks;
+  return chunks;
+}
+
+core::Task<void> Helpers::help(unsigned core, std::shared_ptr<RowsWork> work) {
+  (void)co_await mesh_.call(core, EncodeThere{.helping = Helping(work), .home = mesh_.core()});
   --busy_[core];
-  if (piece) {
-    if (piece->next != 0) ++chunks_;
-    chunk->piece = std::move(*piece);
-  }
-  chunk->state = piece ? Chunk::State::here : Chunk::State::refused;
-  if (chunk->waiter) std::exchange(chunk->waiter, nullptr).resume();
+  work->wake();  // it may have ended before it could say that it is done
 }
 
 ParallelRows::ParallelRows(std::shared_ptr<const void> owner, std::shared_ptr<Helpers> helpers,
@@ -81,106 +140,70 @@ ParallelRows::ParallelRows(std::shared_ptr<const void> owner, std::shared_ptr<He
     : owner_(std::move(owner)),
       helpers_(std::move(helpers)),
       work_(std::move(work)),
-      writer_(*work_->table, work_->wanted),
-      chunk_rows_(rows_of_chunk(*work_->table, work_->wanted)),
-      window_(std::min<std::size_t>(std::size_t{helpers_->count()} * most_at_one_core + 1, most_ahead_of_answer)) {}
+      writer_(*work_->table, work_->wanted) {}
 
 ParallelRows::~ParallelRows() {
   work_->abandoned.store(true, std::memory_order_relaxed);
-  helpers_->drop_ahead(ahead_);
-}
-
-std::uint64_t ParallelRows::rows_of_chunk(const Table& table, const RowWriter::Wanted& wanted) {
-  const std::uint64_t columns = table.columns().size();
-  const std::uint64_t fields = wanted.fields.empty() ? columns : wanted.fields.size();
-  const std::uint64_t row = table.json_bytes() / std::max<std::uint64_t>(table.size(), 1) * fields / columns;
-  return std::clamp<std::uint64_t>(chunk_bytes / std::max<std::uint64_t>(row, 1), 1, most_rows);
+  helpers_->release(ahead_);
 }
 
 bool ParallelRows::worth(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted) {
   return selection.size() > 2 * rows_of_chunk(table, wanted);
 }
 
-bool ParallelRows::may_go_ahead() const {
-  return next_ < work_->selection.size() && slots_.size() < window_ && helpers_->ahead() < most_ahead_of_core;
-}
-
-ParallelRows::Slot ParallelRows::next_slot() {
-  Slot slot{.first = next_, .last = std::min(next_ + chunk_rows_, work_->selection.size()), .chunk = nullptr};
-  next_ = slot.last;
-  return slot;
-}
-
-void ParallelRows::give() {
-  while (may_go_ahead()) {
-    const std::uint64_t last = std::min(next_ + chunk_rows_, work_->selection.size());
-    auto chunk = helpers_->give(work_, next_, last);
-    if (!chunk) return;
-    slots_.push_back(next_slot());
-    slots_.back().chunk = std::move(chunk);
-    ++ahead_;
-    helpers_->keep_ahead();
+void ParallelRows::open() {
+  if (ahead_ == 0) ahead_ = helpers_->reserve();
+  const std::uint64_t chunks = (work_->selection.size() + work_->chunk_rows - 1) / work_->chunk_rows;
+  work_->open(std::min<std::uint64_t>(chunks, chunk_ + std::max<std::size_t>(ahead_, 1)), ahead_);
+  // Who has left comes back once there is more than a little to do.
+  if (ahead_ == 0 || work_->unclaimed() < ahead_ / 2) return;
+  while (work_->helpers.load(std::memory_order_relaxed) < helpers_->count() && helpers_->ask(work_)) {
   }
 }
 
 core::Async<Result<http::BodySource::Progress>> ParallelRows::pull(Buffer& out) {
   if (!std::exchange(begun_, true)) writer_.begin(out);
-  // What is to be sent now is encoded now, and what comes after it meanwhile elsewhere.
-  if (slots_.empty()) slots_.push_back(next_slot());
-  give();
-  if (const auto& head = slots_.front().chunk; head && head->state == Helpers::Chunk::State::coming) {
-    // The time until it is there is not lost: the next chunk that nobody has is encoded here.
-    if (may_go_ahead()) {
-      Slot& slot = slots_.emplace_back(next_slot());
-      slot.chunk = std::make_shared<Helpers::Chunk>();
-      slot.chunk->piece = encode(*work_, slot.first, slot.last);
-      slot.chunk->state = Helpers::Chunk::State::here;
-      ++ahead_;
-      helpers_->keep_ahead();
-    }
-    return wait(out);
+  if (row_ < mine_) return Result<Progress>(encode(out));
+  open();
+  if (const RowsWork::Piece* const piece = work_->find(chunk_)) return Result<Progress>(take(*piece, out));
+  const auto claimed = work_->claim();
+  if (claimed == chunk_) {
+    mine_ = work_->last_of(chunk_);
+    return Result<Progress>(encode(out));
   }
-  return Result<Progress>(take(out));
+  return wait(claimed, out);
 }
 
-core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(Buffer& out) {
-  // Held beside the slot: the body may go while somebody waits here.
-  const std::shared_ptr<Helpers::Chunk> chunk = slots_.front().chunk;
-  // A turn of the loop: other cores are woken at its end, and what they have sent arrives.
-  co_await core::Core::current()->errands().turn();
-  if (chunk->state == Helpers::Chunk::State::coming && !chunk->taken->exchange(true)) {
-    forget(slots_.front());
-  } else {
-    co_await Arrival(*chunk);
+core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(std::optional<std::uint64_t> claimed, Buffer& out) {
+  for (;;) {
+    // The time until the other core is done is not lost.
+    if (claimed) {
+      work_->encode(*claimed, false);
+      co_await core::Core::current()->errands().turn();
+    } else {
+      co_await work_->arrival(chunk_);
+    }
+    if (const RowsWork::Piece* const piece = work_->find(chunk_)) co_return take(*piece, out);
+    claimed = work_->claim();
   }
-  co_return take(out);
 }
 
-// The rows of it that are left are encoded here, when they are asked for.
-void ParallelRows::forget(Slot& slot) {
-  slot.chunk.reset();
-  --ahead_;
-  helpers_->drop_ahead(1);
+http::BodySource::Progress ParallelRows::take(const RowsWork::Piece& piece, Buffer& out) {
+  if (piece.elsewhere) helpers_->count_chunk();
+  out.append(piece.bytes.view());
+  row_ = piece.next;
+  mine_ = work_->last_of(chunk_);
+  return row_ < mine_ ? Progress::more : encode(out);
 }
 
-http::BodySource::Progress ParallelRows::take(Buffer& out) {
-  Slot& head = slots_.front();
-  const std::size_t begin = out.size();
-  if (head.chunk) {
-    if (head.chunk->state == Helpers::Chunk::State::here) {
-      out.append(head.chunk->piece.bytes.view());
-      head.first = head.chunk->piece.next;
-    }
-    forget(head);
+// What is left of the chunk's rows, up to a piece.
+http::BodySource::Progress ParallelRows::encode(Buffer& out) {
+  if (row_ != 0) writer_.follow();
+  for (const std::size_t begin = out.size(); row_ < mine_ && out.size() < begin + piece_bytes; ++row_) {
+    writer_.row(work_->selection.at(row_), out);
   }
-  if (head.first != 0) writer_.follow();
-  if (out.size() == begin) {
-    for (; head.first < head.last && out.size() < begin + piece_bytes; ++head.first) {
-      writer_.row(work_->selection.at(head.first), out);
-    }
-  }
-  if (head.first == head.last) slots_.pop_front();
-  if (!slots_.empty() || next_ < work_->selection.size()) return Progress::more;
+  if (row_ == mine_) ++chunk_;
+  if (row_ < work_->selection.size()) return Progress::more;
   writer_.end(out);
   return Progress::done;
 }

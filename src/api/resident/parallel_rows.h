@@ -3,8 +3,8 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,18 +18,20 @@
 
 // Long answers of packed rows, encoded by several cores.
 //
-// The core that answers cuts the rows into chunks, and lets other cores encode some of them while it encodes others
-// itself; it sends all in order. A chunk is up to piece_bytes long and a row; what it has no room for the answering
-// core encodes. So much is kept at most:
+// The rows are cut into chunks, which are claimed in order by whoever is free: the core that answers, where the chunk
+// that is to be sent next is nobody's or still another core's, and the cores that help it. It sends all in order. A
+// chunk is up to piece_bytes long and a row; what it has no room for the answering core encodes. So much is kept at
+// most:
 //
-//   of one answer, given away or encoded and not sent:  2 chunks for each other core and 1, and most_ahead_of_answer
-//   of one core and table, of all answers:              most_ahead_of_core chunks; what is beyond is encoded when it is
-//                                                       to be sent
-//   at one other core, of this core and table:          2 chunks. It does one of all that it was asked for in each turn
+//   of one answer:                        most_ahead_of_answer chunks that have not been sent
+//   of one core and table, of all answers: most_ahead_of_core chunks; further answers are encoded where they are sent
+//   at one other core, of this core and table: two answers are helped. It does one chunk of all that it was asked for
+//   in
+//                                          each turn of its loop
 //
-// What has not been begun when it is to be sent is not waited for: a core that is busy holds up no other's answers.
-// A client that takes nothing lets nobody encode more than that. The table's version is held until its last chunk is
-// back, also where the client has gone.
+// A core that has not begun a chunk has not claimed it, so one that is busy holds up no other's answers. A client that
+// takes nothing lets nobody encode more than that. The table's version is held until the last helper has left, also
+// where the client has gone.
 namespace sluice::api::resident {
 
 inline constexpr std::size_t chunk_bytes = 48 * 1024;  // that a chunk's rows are expected to take
@@ -37,21 +39,77 @@ inline constexpr std::size_t piece_bytes = 64 * 1024;
 inline constexpr std::size_t most_ahead_of_answer = 16;
 inline constexpr std::size_t most_ahead_of_core = 128;
 
-// One answer's rows. Immutable but for one word; shared by the cores that encode it.
-struct RowsWork {
-  RowsWork(std::shared_ptr<const Table> of, Selection rows, RowWriter::Wanted how)
-      : table(std::move(of)), selection(std::move(rows)), wanted(std::move(how)) {}
+// One answer's rows, shared by the cores that encode them.
+class RowsWork {
+ public:
+  RowsWork(std::shared_ptr<const Table> of, Selection rows, RowWriter::Wanted how);
 
   const std::shared_ptr<const Table> table;
   const Selection selection;
   const RowWriter::Wanted wanted;
-  mutable std::atomic<bool> abandoned{false};  // nobody waits for chunks any more
-};
+  const std::uint64_t chunk_rows;
 
-// Rows encoded, up to, not including, `next`.
-struct Piece {
-  Buffer bytes;
-  std::uint64_t next = 0;
+  [[nodiscard]] std::uint64_t first_of(std::uint64_t chunk) const { return chunk * chunk_rows; }
+  [[nodiscard]] std::uint64_t last_of(std::uint64_t chunk) const;
+
+  // Of all cores.
+
+  // The first chunk that nobody has and that may be encoded already; the caller encodes it.
+  [[nodiscard]] std::optional<std::uint64_t> claim();
+  // Encodes a chunk that was claimed, and leaves it for the answering core. `elsewhere`: the caller is another one.
+  void encode(std::uint64_t chunk, bool elsewhere);
+  [[nodiscard]] bool is_awaited(std::uint64_t chunk) const { return awaited_.load() == chunk; }
+
+  std::atomic<bool> abandoned{false};  // nobody waits for chunks any more
+  std::atomic<unsigned> helpers{0};    // that were asked and have not left
+
+  // Of the answering core.
+
+  // Chunks below `end` may be claimed. `ahead`: how many of them may be encoded and not taken, the same in each call
+  // but the first ones, where it may be 0: then one at a time, and never by encode().
+  void open(std::uint64_t end, std::size_t ahead);
+  // Of those below open()'s end.
+  [[nodiscard]] std::uint64_t unclaimed() const;
+  // Rows encoded, up to, not including, `next`.
+  struct Piece {
+    Buffer bytes;
+    std::uint64_t next = 0;
+    bool elsewhere = false;
+  };
+  // A chunk that somebody has left, until open() is called for more.
+  [[nodiscard]] const Piece* find(std::uint64_t chunk) const;
+
+  // co_await work.arrival(chunk): goes on when it may have been left.
+  struct Arrival {
+    RowsWork& work;
+    std::uint64_t chunk;
+
+    ~Arrival() { work.waiter_ = nullptr; }
+    bool await_ready() const noexcept {
+      work.awaited_.store(chunk);
+      return work.find(chunk) != nullptr;
+    }
+    void await_suspend(std::coroutine_handle<> caller) const noexcept { work.waiter_ = caller; }
+    void await_resume() const noexcept { work.awaited_.store(none, std::memory_order_relaxed); }
+  };
+  [[nodiscard]] Arrival arrival(std::uint64_t chunk) { return {*this, chunk}; }
+  void wake() {
+    if (waiter_) std::exchange(waiter_, nullptr).resume();
+  }
+
+ private:
+  static constexpr std::uint64_t none = UINT64_MAX;
+  struct Place {
+    std::atomic<std::uint64_t> chunk{none};  // whose piece is whole
+    Piece piece;
+  };
+
+  std::atomic<std::uint64_t> next_{0};  // the first chunk that nobody has claimed
+  std::atomic<std::uint64_t> end_{0};
+  std::unique_ptr<Place[]> places_;  // of a chunk, by its number modulo ahead_; published by end_
+  std::size_t ahead_ = 0;
+  std::atomic<std::uint64_t> awaited_{none};
+  std::coroutine_handle<> waiter_;
 };
 
 // The other cores, as far as they encode rows of one table for this one.
@@ -60,30 +118,23 @@ class Helpers {
   // The mesh outlives it.
   explicit Helpers(core::MeshPort& mesh) : mesh_(mesh), busy_(mesh.size()) {}
 
-  struct Chunk {
-    enum class State : std::uint8_t { coming, here, refused } state = State::coming;
-    Piece piece;
-    std::coroutine_handle<> waiter;
-    // Who sets it encodes the chunk: the other core when it comes to it, or this one when it is to be sent before.
-    std::shared_ptr<std::atomic<bool>> taken = std::make_shared<std::atomic<bool>>(false);
-  };
-  // Null: the others have enough to do, or are ending. Which of them has the chunk next changes each time.
-  [[nodiscard]] std::shared_ptr<Chunk> give(const std::shared_ptr<const RowsWork>& work, std::uint64_t first,
-                                            std::uint64_t last);
+  // Asks another core to help. False: the others have enough to do, or are ending. Who is asked changes each time.
+  [[nodiscard]] bool ask(const std::shared_ptr<RowsWork>& work);
   [[nodiscard]] unsigned count() const { return mesh_.size() - 1; }
-  // Chunks that are kept for answers.
+  // For an answer: how many chunks it may keep, 0 where the others keep all. To be released.
+  [[nodiscard]] std::size_t reserve();
+  void release(std::size_t chunks) { ahead_ -= chunks; }
+  // Chunks that are reserved for answers.
   [[nodiscard]] std::size_t ahead() const { return ahead_; }
-  void keep_ahead() { ++ahead_; }
-  void drop_ahead(std::size_t count) { ahead_ -= count; }
-  // Chunks that others have encoded.
+  // Chunks that others have encoded and that were sent.
+  void count_chunk() { ++chunks_; }
   [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 
  private:
-  core::Task<void> fetch(unsigned core, std::shared_ptr<const RowsWork> work, std::uint64_t first, std::uint64_t last,
-                         std::shared_ptr<Chunk> chunk);
+  core::Task<void> help(unsigned core, std::shared_ptr<RowsWork> work);
 
   core::MeshPort& mesh_;
-  std::vector<std::uint8_t> busy_;  // chunks that each core has not brought back
+  std::vector<std::uint8_t> busy_;  // answers that each core helps
   unsigned next_ = 0;
   std::size_t ahead_ = 0;
   std::uint64_t chunks_ = 0;
@@ -103,31 +154,19 @@ class ParallelRows final : public http::BodySource {
   [[nodiscard]] static bool worth(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted);
 
  private:
-  // Rows that are being encoded or are encoded elsewhere, or here ahead of time; without a chunk, those that are
-  // encoded when it is their turn.
-  struct Slot {
-    std::uint64_t first = 0;
-    std::uint64_t last = 0;
-    std::shared_ptr<Helpers::Chunk> chunk;
-  };
-
-  [[nodiscard]] static std::uint64_t rows_of_chunk(const Table& table, const RowWriter::Wanted& wanted);
-  [[nodiscard]] bool may_go_ahead() const;
-  [[nodiscard]] Slot next_slot();
-  void give();
-  void forget(Slot& slot);
-  [[nodiscard]] Progress take(Buffer& out);
-  [[nodiscard]] core::Task<Result<Progress>> wait(Buffer& out);
+  void open();
+  [[nodiscard]] Progress encode(Buffer& out);
+  [[nodiscard]] Progress take(const RowsWork::Piece& piece, Buffer& out);
+  [[nodiscard]] core::Task<Result<Progress>> wait(std::optional<std::uint64_t> claimed, Buffer& out);
 
   const std::shared_ptr<const void> owner_;
   const std::shared_ptr<Helpers> helpers_;
-  const std::shared_ptr<const RowsWork> work_;
+  const std::shared_ptr<RowsWork> work_;
   RowWriter writer_;
-  const std::uint64_t chunk_rows_;
-  const std::size_t window_;
-  std::deque<Slot> slots_;  // in order
-  std::size_t ahead_ = 0;   // of them, with a chunk
-  std::uint64_t next_ = 0;  // the first row of no slot
+  std::size_t ahead_ = 0;    // chunks that are reserved
+  std::uint64_t chunk_ = 0;  // that is sent next
+  std::uint64_t row_ = 0;    // likewise
+  std::uint64_t mine_ = 0;   // rows before this one are encoded here
   bool begun_ = false;
 };
 

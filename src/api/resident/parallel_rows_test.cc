@@ -243,7 +243,7 @@ TEST_F(ParallelRowsTest, WhoTakesNothingLetsNobodyEncode) {
     Buffer out;
     ASSERT_EQ(run(bodies.back()->pull(out)), Progress::more);
     for (int k = 0; k < 100; ++k) step();
-    EXPECT_LE(packed->chunks_ahead(), std::min<std::size_t>(5 * bodies.size(), most_ahead_of_core));
+    EXPECT_LE(packed->chunks_ahead(), std::min<std::size_t>(most_ahead_of_answer * bodies.size(), most_ahead_of_core));
   }
   EXPECT_EQ(packed->chunks_ahead(), most_ahead_of_core);
   EXPECT_LE(packed->counters().chunks_elsewhere, most_ahead_of_core);

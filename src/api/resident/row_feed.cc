@@ -24,8 +24,9 @@ sql::Block RowFeed::Piece::block() {
 }
 
 core::Task<std::expected<void, std::string>> RowFeed::give(const sql::Block& block) {
-  if (!columns_)
+  if (!columns_) {
     columns_ = std::make_shared<const std::vector<sql::Column>>(block.columns.begin(), block.columns.end());
+  }
   if (!next_) next_ = std::make_shared<Piece>(Piece{.columns = columns_, .fields = {}, .starts = {}, .bytes = {}});
   next_->take(block);
   if (next_->bytes.size() >= piece_bytes) {

@@ -16,20 +16,23 @@ constexpr std::string_view postgres_columns =
     " ELSE pg_get_expr(d.adbin, d.adrelid) END, NULL,"
     // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; the floating ones and their arrays.
     " CASE WHEN b.oid IN (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1700, 2950) THEN 'exact'"
-    " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END, b.typcategory = 'A', false, a.attnum,"
+    " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END,"
+    " (SELECT e.typdelim::text || CASE WHEN e.oid IN (114, 3802) THEN 'j' ELSE '' END FROM pg_type e"
+    "  WHERE b.typcategory = 'A' AND e.oid = b.typelem), false, a.attnum,"
     " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
     "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
     "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false"
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-    " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype, y.typcategory"
-    "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typcategory"
+    " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype, y.typcategory, y.typelem"
+    "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typcategory, "
+    "y.typelem"
     "  FROM base JOIN pg_type y ON y.oid = base.typbasetype WHERE base.typtype = 'd')"
-    "  SELECT base.oid, base.typcategory FROM base WHERE base.typtype <> 'd') b"
+    "  SELECT base.oid, base.typcategory, base.typelem FROM base WHERE base.typtype <> 'd') b"
     " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
     " WHERE a.attrelid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 constexpr std::string_view sqlite_columns =
     "SELECT c.name, c.type, c.\"notnull\", c.hidden <> 0, c.dflt_value, nullif(sluice_collation(:name, c.name),"
-    " 'BINARY'), 'exact', 0, c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
+    " 'BINARY'), 'exact', NULL, c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
     " (SELECT max(p.pk) FROM pragma_table_xinfo(:name) p) = 1, c.cid,"
     // An index by another collation than the column's is of no use, but for columns that compare by their bytes.
     " (SELECT group_concat(u.cids, ';') FROM (SELECT group_concat(k.cid, ' ') AS cids"
@@ -42,6 +45,12 @@ constexpr std::string_view sqlite_columns =
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
 
 std::string text_of(const Field& field) { return field.is_null() ? std::string{} : std::string(field.view()); }
+
+// ",", or ",j" where the elements are JSON.
+std::optional<ArrayForm> array_of(const Field& field) {
+  if (field.is_null()) return std::nullopt;
+  return ArrayForm{.delimiter = field.view().front(), .of_json = field.view().ends_with('j')};
+}
 
 Equality equality_of(std::string_view text) {
   if (text == "exact") return Equality::exact;
@@ -99,7 +108,7 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
                                .not_null = is_true(row[2]),
                                .generated = is_true(row[3]),
                                .row_id = is_true(row[8]),
-                               .array = is_true(row[7])});
+                               .array = array_of(row[7])});
       numbers.emplace_back(row[9].view());
       if (table.columns.back().row_id) table.unique.push_back({table.columns.back().name});
       indices = text_of(row[10]);

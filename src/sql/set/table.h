@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/task.h"
+#include "sql/array_literal.h"
 #include "sql/database.h"
 
 namespace sluice::sql {
@@ -24,9 +26,9 @@ struct TableColumn {
   Equality equality{};        // PostgreSQL
   std::string default_value;  // an SQL expression; empty: none
   bool not_null = false;
-  bool generated = false;  // the database makes its values: nobody else may
-  bool row_id = false;     // SQLite: never NULL, whatever is declared
-  bool array = false;      // PostgreSQL, by its base type
+  bool generated = false;            // the database makes its values: nobody else may
+  bool row_id = false;               // SQLite: never NULL, whatever is declared
+  std::optional<ArrayForm> array{};  // PostgreSQL, by its base type; nothing: it is none
 };
 
 struct Table {
