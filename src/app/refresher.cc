@@ -1,6 +1,7 @@
 #include "app/refresher.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "api/resident/load.h"
@@ -62,7 +63,14 @@ core::Task<void> Refresher::run() {
     } else {
       (void)co_await alarm_.wait(next_refresh());
     }
-    while (retiring_ == most_retired) co_await core::Sleep(reactor, reactor.now() + retired_look);
+    if (retiring_ == most_retired) {
+      trouble_.met("clients that are slow hold " + std::to_string(most_retired) +
+                   " versions; none is loaded until one of these has been read");
+      ++counters_.failures;
+      edition_.failing = true;
+      co_await publish_(edition_);
+      while (retiring_ == most_retired) co_await core::Sleep(reactor, reactor.now() + retired_look);
+    }
     const Instant begin = reactor.now();
     if (co_await refresh()) {
       back_off.reset();
@@ -90,7 +98,7 @@ core::Task<bool> Refresher::refresh() {
     ++counters_.unchanged;
     co_return true;
   }
-  const bool is_partial = plan_.changes && mark_.since.known() && !is_full;
+  const bool is_partial = plan_.changes && mark_.since.known() && !is_full && !needs_all_;
   std::expected<Loaded, LoadError> loaded = std::unexpected(LoadError{});
   if (is_partial) {
     loaded = co_await api::resident::load_changes(plan_, edition_.table, mark_.since, around_.database, reactor,
@@ -100,8 +108,11 @@ core::Task<bool> Refresher::refresh() {
   }
   if (!loaded) {
     trouble_.met(loaded.error().text + "; what was loaded before is served");
+    // What does not fit what is there, such as a column whose type has changed, may make a whole with all the others.
+    needs_all_ = needs_all_ || (is_partial && !loaded.error().may_pass);
     co_return false;
   }
+  needs_all_ = false;
   mark_.version = version;
   if (!is_partial) mark_.loaded = begin;
   mark_.since = std::move(loaded->since);

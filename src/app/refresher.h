@@ -94,6 +94,7 @@ class Refresher {
   const Duration every_;      // 0: only when it is rung
   const Duration full_;       // 0: each load is, or none has to be
   std::size_t retiring_ = 0;  // versions that somebody may still read
+  bool needs_all_ = false;    // the changes alone could not be taken
   Counters counters_;
 };
 

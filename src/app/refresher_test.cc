@@ -240,10 +240,13 @@ TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
   EXPECT_EQ(database.asked.size(), asked) << "nothing more is loaded";
   EXPECT_EQ(published.table->size(), served);
   EXPECT_EQ(held.front()->size(), 1u) << "what is held stays";
+  EXPECT_TRUE(published.failing) << "and it is said";
+  EXPECT_EQ(refresher->counters().failures, 1u);
   held.erase(held.begin() + 1);
   pass(2 * Refresher::retired_look);
   wait_for([&] { return published.table->size() == 100; });
   EXPECT_EQ(database.asked.size(), asked + 1);
+  EXPECT_FALSE(published.failing);
 }
 
 // A version that nobody reads does not count.
@@ -280,6 +283,27 @@ TEST_F(RefresherTest, ChangesAloneAreReadUntilAFullLoadIsDue) {
   wait_for([&] { return published.table->size() == 5; });
   EXPECT_EQ(database.asked.back(), "query");
   EXPECT_EQ(refresher->counters().partial, 2u);
+}
+
+TEST_F(RefresherTest, ChangesThatDoNotFitMakeAllBeRead) {
+  plan.changes.emplace();
+  plan.changes->statement.text = "changes";
+  plan.changes->shape = {.version = "at", .deleted = "gone"};
+  start();
+  database.gives(rows(2));  // without the column that says what is gone
+  refresher->ring();
+  wait_for([&] { return refresher->counters().failures == 1; });
+  EXPECT_TRUE(published.failing);
+  EXPECT_EQ(database.asked.back(), "changes 1");
+  database.gives(rows(3));
+  pass(2s);
+  wait_for([&] { return published.table->size() == 3; });
+  EXPECT_EQ(database.asked.back(), "query");
+  EXPECT_FALSE(published.failing);
+  // From then on the changes alone again.
+  database.gives(rows(4, true));
+  ring();
+  EXPECT_EQ(database.asked.back().substr(0, 7), "changes");
 }
 
 }  // namespace

@@ -273,11 +273,21 @@ CREATE TABLE own (id integer PRIMARY KEY, owner text, note text DEFAULT 'new');
 INSERT INTO own VALUES (1, 'ada', 'a'), (2, 'bob', 'b');
 CREATE TABLE loose (grp text, k text, v text, UNIQUE (grp, k));
 INSERT INTO loose VALUES ('g', NULL, 'n'), ('g', 'a', '1'), ('h', NULL, 'other');
+CREATE TABLE items (owner text, k text, list text, PRIMARY KEY (owner, k));
+INSERT INTO items VALUES ('ada', '1', 'x'), ('bob', '1', 'y');
 CREATE TABLE ruled (id integer PRIMARY KEY, pos integer UNIQUE, n integer CONSTRAINT small CHECK (n < 100))
 '''
 RULES_CONFIG = '''
 [database.main]
 url = "{url}"
+[[endpoint]]
+path = "/items/{{owner}}/{{list}}"
+[endpoint.put]
+table = "items"
+existing = "SELECT owner, k FROM items WHERE list = :list"
+columns.owner = {{ from = "path.owner", key = true }}
+columns.k = {{ key = true }}
+columns.list = {{ from = "path.list" }}
 [[endpoint]]
 path = "/own/{{owner}}"
 [endpoint.put]
@@ -389,6 +399,12 @@ def test_rows_that_existing_does_not_select_are_left_alone(rules):
         assert errors(rules.call(method, target, body), 409) == theirs
         assert rules.query("SELECT * FROM own ORDER BY id") == before
     assert counts(rules.call("PUT", "/own/ada", [body[0], body[2]])) == (1, 1, 0, 0)
+    # Where a key is shared, and `existing` returns it, another's row with the same k is none of its rows.
+    assert counts(rules.call("PUT", "/items/bob/x", [])) == (0, 0, 0, 0)
+    assert errors(rules.call("PUT", "/items/bob/x", [{"k": "1"}]), 409) == [
+        (1, 0, "/0", "is there already, and no part of what is replaced")]
+    assert counts(rules.call("PUT", "/items/bob/y", [{"k": "2"}])) == (1, 0, 1, 0)
+    assert rules.query("SELECT owner, k, list FROM items ORDER BY 1") == [("ada", "1", "x"), ("bob", "2", "y")]
     # What a PATCH does not say stays; a default is of new rows.
     assert counts(rules.call("PATCH", "/own/ada", [{"id": 1}, {"id": 4}])) == (1, 0, 0, 1)
     assert [row[2] for row in rules.query("SELECT * FROM own ORDER BY id")] == ["x", "b", "new", "made"]

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t block_bytes = 16 * 1024;
 constexpr std::size_t most_entries = 64;
+constexpr std::size_t most_left = 2;  // each of up to half of the limit
 
 bool is_objects(sql::Format format) { return format == sql::Format::json || format == sql::Format::ndjson; }
 
@@ -101,23 +102,34 @@ Projections::Rows* Projections::find(std::string_view key, const std::shared_ptr
   }
   Entry& entry = entries_.front();
   if (entry.rows->memory() > limit_ / 2) {
-    // Answers that are being sent keep what they are made of.
-    bytes_ -= entry.rows->memory();
+    leave(entry);
     entry.rows = std::make_shared<Rows>(version);
   }
   return entry.rows.get();
 }
 
+// Answers that are being sent keep what they are made of.
+void Projections::leave(Entry& entry) {
+  bytes_ -= entry.rows->memory();
+  if (entry.rows.use_count() > 1) left_.push_back(entry.rows);
+}
+
+bool Projections::much_is_left() {
+  std::erase_if(left_, [](const auto& rows) { return rows.expired(); });
+  return left_.size() >= most_left;
+}
+
 void Projections::make_room() {
   while (bytes_ > limit_ || entries_.size() > most_entries) {
-    bytes_ -= entries_.back().rows->memory();
+    leave(entries_.back());
     entries_.pop_back();
   }
 }
 
 std::optional<http::SharedSpans> Projections::answer(const std::shared_ptr<const void>& version, const Table& table,
-                                                     const Selection& selection, const RowWriter::Wanted& wanted) {
-  if (limit_ == 0) return std::nullopt;
+                                                     const Selection& selection, const RowWriter::Wanted& wanted,
+                                                     std::size_t most_bytes) {
+  if (limit_ == 0 || much_is_left()) return std::nullopt;
   Rows* const rows = find(key_of(wanted), version);
   if (rows == nullptr) return std::nullopt;
   const bool objects = is_objects(wanted.format);
@@ -149,10 +161,12 @@ std::optional<http::SharedSpans> Projections::answer(const std::shared_ptr<const
       kept = rows->add(row, text.view());
     }
     spans.add(objects && !(is_array && i != 0) ? kept.substr(1) : kept);
+    if (spans.size() > most_bytes) break;
   }
   if (is_array) spans.add("]\n");
   bytes_ += rows->memory() - before;
   make_room();
+  if (spans.size() > most_bytes) return std::nullopt;
   return spans;
 }
 

@@ -101,6 +101,10 @@ TEST_P(ProjectionsTest, KeepsToItsLimit) {
   constexpr std::size_t limit = 128 * 1024;
   Projections kept(limit);
   std::vector<std::pair<http::SharedSpans, std::string>> sent;
+  const auto all_are_right = [&] {
+    for (const auto& [spans, its] : sent) EXPECT_EQ(text_of(spans), its);
+  };
+  int without = 0;
   for (std::uint32_t round = 0; round < 300; ++round) {
     const RowWriter::Wanted wanted{.format = sql::Format::ndjson, .fields = {round % 3}};
     std::vector<std::uint32_t> rows;
@@ -108,10 +112,20 @@ TEST_P(ProjectionsTest, KeepsToItsLimit) {
     auto spans = kept.answer(version_, *of, rows_of(rows), wanted);
     EXPECT_LE(kept.bytes(), limit);
     if (round < 3) continue;
-    ASSERT_TRUE(spans);
+    if (!spans) {
+      // What went is still held by too many answers.
+      ++without;
+      all_are_right();
+      EXPECT_GT(sent.size(), 2u);
+      sent.clear();
+      continue;
+    }
     sent.emplace_back(std::move(*spans), written(*of, rows_of(rows), wanted));
   }
-  for (const auto& [spans, wanted] : sent) EXPECT_EQ(text_of(spans), wanted);
+  all_are_right();
+  EXPECT_GT(without, 2);
+  EXPECT_LT(without, 100);
+  sent.clear();
   // More than there is room for in one answer.
   Selection all;
   all.is_range = true;
@@ -119,6 +133,8 @@ TEST_P(ProjectionsTest, KeepsToItsLimit) {
   const auto spans = kept.answer(version_, *of, all, {.format = sql::Format::ndjson, .fields = {1}});
   ASSERT_TRUE(spans);
   EXPECT_EQ(text_of(*spans), written(*of, all, {.format = sql::Format::ndjson, .fields = {1}}));
+  EXPECT_LE(kept.bytes(), limit);
+  EXPECT_FALSE(kept.answer(version_, *of, all, {.format = sql::Format::ndjson, .fields = {1}}, 10'000));
   EXPECT_LE(kept.bytes(), limit);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -73,8 +74,8 @@ class Parser {
   }
 
   bool take() {
-    if (name_ == "limit") return take_count(query_.limit);
-    if (name_ == "offset") return take_count(query_.offset);
+    if (name_ == "limit") return take_count(query_.limit, has_limit_);
+    if (name_ == "offset") return take_count(query_.offset, has_offset_);
     if (name_ == "sort") return take_sort();
     if (name_ == "fields") return take_fields();
     return take_condition();
@@ -96,7 +97,8 @@ class Parser {
     return columns_that([&](std::size_t i) { return table_.index_of(i) && table_.index_of(i)->type().orders(); });
   }
 
-  bool take_count(std::uint64_t& count) {
+  bool take_count(std::uint64_t& count, bool& is_given) {
+    if (std::exchange(is_given, true)) return fail("it comes twice");
     const char* const end = value_.data() + value_.size();
     const auto [stop, error] = std::from_chars(value_.data(), end, count);
     if (error == std::errc{} && stop == end && !value_.empty()) return true;
@@ -200,18 +202,24 @@ class Parser {
   bool key_of(const Index& index, std::string_view text, Key& key) {
     if (make_asked_key(index.type(), text, scratch_, key)) return true;
     const Kind kind = index.type().numeric ? Kind::number : index.type().kind;
-    return fail(fmt::format("{} is possible, also behind eq., in.(){}; or is.null, is.not_null", describe(kind),
+    const std::string_view possible = index.type().time          ? "a time (12:30:00)"
+                                      : index.type().octets != 0 ? "a MAC address (08:00:2b:01:02:03)"
+                                                                 : describe(kind);
+    return fail(fmt::format("{} is possible, also behind eq., in.(){}; or is.null, is.not_null", possible,
                             index.type().orders() ? ", gt., gte., lt., lte." : ""));
   }
 
   bool add_value(const Index& index, std::string_view text, Condition& condition) {
     Key key;
     if (!key_of(index, text, key)) return false;
-    const std::uint32_t id = index.find(key);
+    add_id(index.find(key), condition);
+    if (make_asked_text_key(index.type(), text, scratch_, key)) add_id(index.find(key), condition);
+    return true;
+  }
+  static void add_id(std::uint32_t id, Condition& condition) {
     if (id != Dictionary::none && std::ranges::find(condition.values, id) == condition.values.end()) {
       condition.values.push_back(id);
     }
-    return true;
   }
 
   // `(1,2,"a,b")`; within quotes a backslash stands before a quote or a backslash.
@@ -246,6 +254,8 @@ class Parser {
   std::string name_;
   std::string value_;
   std::string scratch_;
+  bool has_limit_ = false;
+  bool has_offset_ = false;
   Query query_;
   std::optional<Refused> refused_;
 };

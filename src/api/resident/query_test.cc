@@ -80,6 +80,38 @@ TEST(ResidentQuery, ValuesThatLookLikeSomethingElse) {
   EXPECT_EQ(rows("title=like.Alien"), (Rows{}));  // no operator of that name: a value
 }
 
+// A column of SQLite that declares no type may hold the text 007 as well as the number 7.
+TEST(ResidentQuery, TextsThatLookLikeNumbers) {
+  TestRows rows({column_of("id", sql::Form::number, 23), sqlite_column("any", "")});
+  rows.row({"1", TestValue("007", sql::Form::text)})
+      .row({"2", TestValue("7", sql::Form::number)})
+      .row({"3", TestValue("7", sql::Form::text)});
+  const auto table = table_of({.key = "id", .index = {"any"}}, rows);
+  EXPECT_EQ(found(*table, "any=7"), (Rows{1, 2}));
+  EXPECT_EQ(found(*table, "any=007"), (Rows{0, 1}));
+  EXPECT_EQ(found(*table, "any=in.(7.0)"), (Rows{1}));
+  EXPECT_EQ(found(*table, "any=in.(007,7)"), (Rows{0, 1, 2}));
+}
+
+// As PostgreSQL reads them.
+TEST(ResidentQuery, TimesAndAddressesInOtherSpellings) {
+  TestRows rows({column_of("id", sql::Form::number, 23), column_of("at", sql::Form::text, 1083),
+                 column_of("mac", sql::Form::text, 829)});
+  rows.row({"1", "12:30:00", "08:00:2b:01:02:03"}).row({"2", "12:30:00.5", nullptr}).row({"3", "01:00:00", nullptr});
+  const auto table = table_of({.key = "id", .index = {"at", "mac"}}, rows);
+  EXPECT_EQ(found(*table, "at=12:30"), (Rows{0}));
+  EXPECT_EQ(found(*table, "at=12:30:00.50"), (Rows{1}));
+  EXPECT_EQ(found(*table, "at=lte.12:30"), (Rows{0, 2}));
+  EXPECT_EQ(found(*table, "at=gt.12:30"), (Rows{1}));
+  for (const char* const mac : {"08:00:2B:01:02:03", "08-00-2b-01-02-03", "0800.2b01.0203", "08002b010203"}) {
+    EXPECT_EQ(found(*table, std::string("mac=") + mac), (Rows{0})) << mac;
+  }
+  for (const char* const wrong :
+       {"at=noon", "at=12", "at=25:00", "mac=08", "mac=08:00:2b:01:02:0g", "mac=08002b01020304"}) {
+    EXPECT_FALSE(parse_query(*table, wrong)) << wrong;
+  }
+}
+
 TEST(ResidentQuery, Lists) {
   const auto table = films();
   const auto rows = [&](std::string_view query) { return found(*table, query); };
@@ -132,6 +164,7 @@ TEST(ResidentQuery, LimitAndOffset) {
   EXPECT_EQ(rows("sort=-id&limit=2&offset=18446744073709551614"), (Rows{}));
   EXPECT_EQ(rows("sort=seen,-id&limit=2&offset=18446744073709551615"), (Rows{}));
   EXPECT_EQ(rows("seen=is.not_null&sort=-id&limit=2&offset=1"), (Rows{3, 1}));
+  for (const char* const twice : {"limit=1&limit=2", "offset=0&offset=0"}) EXPECT_FALSE(parse_query(*table, twice));
   const auto query = parse_query(*table, "seen=is.not_null&limit=1&offset=1");
   ASSERT_TRUE(query);
   EXPECT_EQ(select(*table, *query).total, 4u);

@@ -1,10 +1,13 @@
 #include "api/resident/resident.h"
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "api/query_string.h"
 #include "base/json.h"
 
 namespace sluice::api::resident {
@@ -14,6 +17,7 @@ namespace {
 constexpr std::uint64_t effort_here = 16 * 1024;
 // Answers up to here are made whole; longer ones are written piece by piece, as the client takes them.
 constexpr std::uint64_t whole_rows = 2000;
+constexpr std::size_t whole_bytes = 1 << 20;  // likewise; so long does a core encode without doing anything else
 
 http::Response refuse(const Refused& refused) {
   Buffer members;
@@ -30,6 +34,40 @@ http::Response without_csv(const Wish& wish) {
       http::problem(406, "The resource is there as application/json, application/x-ndjson and application/csj.");
   if (wish.negotiated) refused.fields.add_trusted("Vary", "Accept");
   return refused;
+}
+
+// Whether an answer is likely to take whole_bytes at most: of rows that are kept as JSON it is known.
+bool fits_whole(const Table& table, const Selection& selection) {
+  if (table.packed() != nullptr) {
+    return table.json_bytes() / std::max<std::uint64_t>(table.size(), 1) * selection.size() <= whole_bytes;
+  }
+  std::size_t bytes = 0;
+  for (std::uint64_t i = 0; i < selection.size() && bytes <= whole_bytes; ++i) {
+    bytes += table.object(selection.at(i)).size();
+  }
+  return bytes <= whole_bytes;
+}
+
+// False: it takes more.
+bool encode_whole(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted, Buffer& bytes) {
+  RowWriter writer(table, wanted);
+  writer.begin(bytes);
+  for (std::uint64_t i = 0; i < selection.size(); ++i) {
+    if (bytes.size() > whole_bytes) return false;
+    writer.row(selection.at(i), bytes);
+  }
+  writer.end(bytes);
+  return true;
+}
+
+// The first parameter of a query that is not "fields".
+std::string other_than_fields(std::string_view query) {
+  for (const auto part : std::views::split(query, '&')) {
+    const std::string_view pair(part.begin(), part.end());
+    std::string name;
+    if (append_decoded(pair.substr(0, pair.find('=')), name) && !name.empty() && name != "fields") return name;
+  }
+  return "query";
 }
 
 }  // namespace
@@ -92,12 +130,13 @@ bool Resident::is_stale() const {
   return plan_->stale_after > Duration{} && reactor_.now() - checked_ > plan_->stale_after;
 }
 
+http::Response Resident::too_old() {
+  http::Response response = http::problem(503, "What is known of the resource is too old.");
+  response.fields.add("Retry-After", "1");
+  return response;
+}
+
 std::optional<http::Response> Resident::judge(const http::Request& request, const Wish& wish) const {
-  if (is_stale()) [[unlikely]] {
-    http::Response response = http::problem(503, "What is known of the resource is too old.");
-    response.fields.add("Retry-After", "1");
-    return response;
-  }
   if (wish.format == sql::Format::csv && !version_->table->has_csv()) return without_csv(wish);
   const Conditions conditions(request);
   if (conditions.none()) [[likely]]
@@ -131,22 +170,30 @@ void Resident::fill_head(http::Response& response, const Wish& wish, const Versi
 core::Async<http::Response> Resident::list(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
-  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  if (is_stale()) return too_old();
   key_.assign(1, static_cast<char>('0' + static_cast<int>(wish->format) * 2 + static_cast<int>(wish->header)));
   key_ += request.query;
-  if (const auto* kept = cache_.find(key_)) {
+  const auto* const kept = cache_.find(key_);
+  Query query;
+  if (kept == nullptr) {
+    auto parsed = parse_query(*version_->table, request.query);
+    if (!parsed) return refuse(parsed.error());
+    query = std::move(*parsed);
+  }
+  // Conditions count for what would be answered without them.
+  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  if (kept != nullptr) {
     core::Async<http::Response> response(200);
     fill_head(response.get(), *wish, *version_);
     response.get().fields.add_trusted("X-Total-Count", (*kept)->total);
     response.get().body.emplace<http::SharedBytes>(*kept, (*kept)->bytes.view());
     return response;
   }
-  auto query = parse_query(*version_->table, request.query);
-  if (!query) return refuse(query.error());
-  if (effort_of(*version_->table, *query) > effort_here)
-    return select_elsewhere(*wish, std::move(*query), key_, version_);
-  Selection selection = select(*version_->table, *query);
-  return answer(*wish, std::move(*query), std::move(selection), key_, version_);
+  if (effort_of(*version_->table, query) > effort_here) {
+    return select_elsewhere(*wish, std::move(query), key_, version_);
+  }
+  Selection selection = select(*version_->table, query);
+  return answer(*wish, std::move(query), std::move(selection), key_, version_);
 }
 
 core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key,
@@ -193,20 +240,23 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
       .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
   const bool as_they_are = table.packed() == nullptr && wanted.fields.empty() &&
                            (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
-  const bool is_short = selection.size() <= whole_rows;
+  const bool is_short = selection.size() <= whole_rows && (as_they_are || fits_whole(table, selection));
   std::optional<http::SharedSpans> spans;
   if (as_they_are && (is_short || (selection.is_range && wish.format == sql::Format::json))) {
     spans = pieces(selection, wish.format, version);
   } else if (!as_they_are && is_short && version == version_) {
-    spans = projections_.answer(version, table, selection, wanted);
+    spans = projections_.answer(version, table, selection, wanted, whole_bytes);
   }
+  Buffer bytes;
   if (spans) {
     if (version != version_ || !cache_.admits(key, spans->size())) {
       response.fields.add_owned("X-Total-Count", std::move(total));
       response.body.emplace<http::SharedSpans>(std::move(*spans));
       return response;
     }
-  } else if (selection.size() > whole_rows) {
+    bytes.reserve(spans->size());
+    for (const std::string_view piece : spans->pieces()) bytes.append(piece);
+  } else if (!is_short || !encode_whole(table, selection, wanted, bytes)) {
     response.fields.add_owned("X-Total-Count", std::move(total));
     if (helpers_ && table.packed() != nullptr && ParallelRows::worth(table, selection, wanted)) {
       auto work = std::make_shared<RowsWork>(version->table, std::move(selection), std::move(wanted));
@@ -216,11 +266,6 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
     response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
     return response;
   }
-  Buffer bytes;
-  RowWriter writer(table, std::move(wanted));
-  writer.begin(bytes);
-  for (std::uint64_t i = 0; i < selection.size(); ++i) writer.row(selection.at(i), bytes);
-  writer.end(bytes);
   // What is asked for the second time is kept.
   auto whole =
       std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
@@ -232,30 +277,42 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   return response;
 }
 
+// The row of a key that a client asks for; Dictionary::none: there is none.
+std::uint32_t Resident::id_of(std::string_view text) {
+  const Index& index = *version_->table->key();
+  Key key;
+  if (!make_asked_key(index.type(), text, key_, key)) return Dictionary::none;
+  const std::uint32_t id = index.find(key);
+  if (id != Dictionary::none || !make_asked_text_key(index.type(), text, key_, key)) return id;
+  return index.find(key);
+}
+
 core::Async<http::Response> Resident::find(http::Request& request) {
+  const Table& table = *version_->table;
+  std::uint32_t id = Dictionary::none;
+  if (!request.extension.empty()) {
+    // A key may end as a format's name does.
+    id = id_of(std::string(request.path_values[0]).append(request.extension));
+    if (id != Dictionary::none) request.extension = {};
+  }
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
-  const Table& table = *version_->table;
+  if (is_stale()) return too_old();
   std::vector<std::uint32_t> fields;
   if (!request.query.empty()) {
     auto query = parse_query(table, request.query);
     if (query &&
         (!query->conditions.empty() || !query->order.empty() || query->limit != UINT64_MAX || query->offset != 0)) {
-      query = std::unexpected(Refused{.parameter = "query", .detail = "one row takes \"fields\" alone"});
+      query = std::unexpected(
+          Refused{.parameter = other_than_fields(request.query), .detail = "one row takes \"fields\" alone"});
     }
     if (!query) return refuse(query.error());
     fields = std::move(query->fields);
   }
-  const Index& index = *table.key();
-  Key key;
-  const bool is_key = make_asked_key(index.type(), request.path_values[0], key_, key);
-  const std::uint32_t id = is_key ? index.find(key) : Dictionary::none;
-  if (id == Dictionary::none) {
-    if (is_stale()) return std::move(*judge(request, *wish));
-    return no_such_row();
-  }
+  if (id == Dictionary::none) id = id_of(request.path_values[0]);
+  if (id == Dictionary::none) return no_such_row();
   if (auto refusal = judge(request, *wish)) return std::move(*refusal);
-  const std::uint32_t row = *index.rows_of(id).begin();
+  const std::uint32_t row = *table.key()->rows_of(id).begin();
   core::Async<http::Response> answering(200);
   http::Response& response = answering.get();
   fill_head(response, *wish, *version_);

@@ -99,6 +99,8 @@ class Resident {
   class RowsBody;
 
   [[nodiscard]] bool is_stale() const;
+  [[nodiscard]] static http::Response too_old();
+  [[nodiscard]] std::uint32_t id_of(std::string_view text);
   [[nodiscard]] static const std::string& tag_of(const Version& version, const Wish& wish) {
     return version.tags[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
   }

@@ -96,7 +96,9 @@ TEST_F(ResidentTest, AnswersWithWhatItFinds) {
   EXPECT_EQ(text_of(find("2", "fields=name")), "{\"name\":\"b\"}\n");
   EXPECT_EQ(find("4").status, 404);
   EXPECT_EQ(find("x").status, 404);
-  EXPECT_EQ(find("2", "limit=1").status, 400);
+  const http::Response refused = find("2", "fields=id&limit=1");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_TRUE(std::get<Buffer>(refused.body).view().contains(R"("parameter":"limit")"));
   EXPECT_EQ(ask("nothing=1").status, 400);
   EXPECT_EQ(ask("", {{"Accept", "image/png"}}).status, 406);
   EXPECT_EQ(ask("", {}, ".csv").status, 406) << "rows are not kept as CSV";
@@ -145,6 +147,29 @@ TEST_F(ResidentTest, AnswersThatAreKnown) {
   EXPECT_EQ(find("1", "", {{"If-None-Match", tag}}).status, 304);
   EXPECT_EQ(find("9", "", {{"If-None-Match", tag}}).status, 404);
   EXPECT_EQ(ask("", {{"If-Match", "\"x\""}}).status, 412);
+  // RFC 9110, 13.2.1: of what would be refused without them conditions say nothing.
+  for (const char* const field : {"If-None-Match", "If-Match"}) {
+    EXPECT_EQ(ask("nothing=1", {{field, "*"}}).status, 400);
+    EXPECT_EQ(ask("limit=-1", {{field, tag}}).status, 400);
+  }
+  EXPECT_EQ(ask("limit=1", {{"If-None-Match", tag}}).status, 304);
+}
+
+// A row of which the key ends as a format's name does is found by it all the same.
+TEST_F(ResidentTest, KeysThatEndAsFormatsDo) {
+  auto by_name = std::make_shared<Plan>(*plan);
+  by_name->shape = {.key = "name", .index = {}, .csv = true, .memory_limit = 1 << 30};
+  plan = by_name;
+  TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
+  rows.row({"1", "report"}).row({"2", "report.csv"}).row({"3", "x.json"});
+  edition.table = table_of(plan->shape, rows);
+  resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+  EXPECT_EQ(text_of(find("report", "", {}, ".csv")), "{\"id\":2,\"name\":\"report.csv\"}\n");
+  EXPECT_EQ(text_of(find("report", "", {}, ".ndjson")), "{\"id\":1,\"name\":\"report\"}\n");
+  EXPECT_EQ(find("report", "", {}, ".csj").fields.get("content-type"), "application/csj");
+  EXPECT_EQ(text_of(find("x", "", {}, ".json")), "{\"id\":3,\"name\":\"x.json\"}\n");
+  EXPECT_EQ(text_of(find("report.csv", "", {}, ".json")), "{\"id\":2,\"name\":\"report.csv\"}\n");
+  EXPECT_EQ(find("y", "", {}, ".json").status, 404);
 }
 
 // Whatever is answered while the database cannot be asked says so.
@@ -208,6 +233,30 @@ TEST_F(ResidentTest, WithoutAThreadItIsBusy) {
   EXPECT_EQ(ask("sort=name,-id&limit=1").status, 503);
   EXPECT_EQ(ask("sort=name,-id&limit=1").fields.get("retry-after"), "1");
   EXPECT_EQ(ask("limit=1").status, 200);
+}
+
+// Few rows may be a long answer, too.
+TEST_F(ResidentTest, WideRowsComePieceByPiece) {
+  for (const bool on_demand : {false, true}) {
+    auto wide = std::make_shared<Plan>(*plan);
+    wide->shape = {.key = "id", .index = {}, .csv = true, .on_demand = on_demand, .memory_limit = 1 << 30};
+    plan = wide;
+    edition.table = table(100, std::string(50'000, 'x'));
+    resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+    for (int time = 0; time < 3; ++time) {
+      EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("fields=name,id").body));
+      EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("", {}, ".csv").body));
+      EXPECT_FALSE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("fields=name&limit=2").body));
+    }
+  }
+  // Most are short, and those that are asked for are not.
+  TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
+  for (int id = 0; id < 20'000; ++id) rows.row({std::to_string(id), std::string(id < 100 ? 50'000 : 1, 'x')});
+  edition.table = table_of(plan->shape, rows);
+  resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+  for (int time = 0; time < 3; ++time) {
+    EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("limit=100").body));
+  }
 }
 
 TEST_F(ResidentTest, LongAnswersComePieceByPiece) {

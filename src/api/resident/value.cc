@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "base/hex.h"
 
@@ -163,6 +166,35 @@ bool append_uuid(std::string_view text, std::string& out) {
   return text.empty();
 }
 
+// As PostgreSQL writes a time.
+bool append_time(std::string_view text, std::string& out) {
+  std::int64_t microseconds = 0;
+  if (!take_time(text, microseconds) || !text.empty()) return false;
+  const std::int64_t seconds = microseconds / 1'000'000;
+  fmt::format_to(std::back_inserter(out), "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+  if (const std::int64_t fraction = microseconds % 1'000'000; fraction != 0) {
+    fmt::format_to(std::back_inserter(out), ".{:06}", fraction);
+    while (out.back() == '0') out.pop_back();
+  }
+  return true;
+}
+
+// As PostgreSQL writes macaddr and macaddr8.
+bool append_mac(std::string_view text, std::size_t octets, std::string& out) {
+  for (std::size_t octet = 0; octet < octets; ++octet) {
+    if (octet != 0) {
+      out.push_back(':');
+      if (!text.empty() && std::string_view(":-.").contains(text.front())) text.remove_prefix(1);
+    }
+    for (int digit = 0; digit < 2; ++digit) {
+      if (text.empty() || hex_digit(text.front()) < 0) return false;
+      out.push_back(static_cast<char>(text.front() | 0x20));  // of a digit it is set already
+      text.remove_prefix(1);
+    }
+  }
+  return text.empty();
+}
+
 constexpr std::uint32_t uuid_oid = 2950;
 constexpr std::uint32_t uuids_oid = 2951;
 
@@ -239,6 +271,8 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
     }
   }
   result.padded = column.type_id == 1042;
+  result.time = column.type_id == 1083;
+  result.octets = column.type_id == 829 ? 6 : column.type_id == 774 ? 8 : 0;
   result.ordered = *kind != Kind::text || orders_as_text(column.type_id);
   return result;
 }
@@ -401,8 +435,22 @@ bool make_asked_key(const ValueType& type, std::string_view text, std::string& s
   if (type.padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
   if (type.boolean && text == "true") text = "1";
   if (type.boolean && text == "false") text = "0";
+  if (type.time || type.octets != 0) {
+    scratch.clear();
+    if (!(type.time ? append_time(text, scratch) : append_mac(text, type.octets, scratch))) return false;
+    key.bytes = scratch;
+    return true;
+  }
   if (type.numeric && !make_key(Kind::number, text, scratch, key)) return false;
   return make_key(type.kind, text, scratch, key);
+}
+
+bool make_asked_text_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key) {
+  if (type.kind != Kind::dynamic || type.numeric || type.boolean) return false;
+  scratch.assign(1, class_text);
+  scratch.append(text);
+  key.bytes = scratch;
+  return true;
 }
 
 }  // namespace sluice::api::resident

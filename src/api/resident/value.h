@@ -33,10 +33,12 @@ struct ValueType {
   Kind kind = Kind::text;
   Shape shape = Shape::scalar;
   char delimiter = ',';
-  bool ordered = true;   // what is greater here is greater in the database; else values are the same or not
-  bool padded = false;   // char(n): blanks at the end count for nothing
-  bool numeric = false;  // `dynamic`, and declared as numbers: nobody asks for anything else
-  bool boolean = false;  // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
+  bool ordered = true;      // what is greater here is greater in the database; else values are the same or not
+  bool padded = false;      // char(n): blanks at the end count for nothing
+  bool time = false;        // time: 12:30 is 12:30:00
+  std::uint8_t octets = 0;  // macaddr, macaddr8: how many; any case, and any signs between them
+  bool numeric = false;     // `dynamic`, and declared as numbers: nobody asks for anything else
+  bool boolean = false;     // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
 
   // Nothing: values of this column cannot be compared (composites, bytes).
   [[nodiscard]] static std::optional<ValueType> of(const sql::Column& column);
@@ -67,6 +69,8 @@ struct Key {
 [[nodiscard]] bool make_key(const ValueType& type, const sql::Field& field, std::string& scratch, Key& key);
 // Of what a client asks for in a column.
 [[nodiscard]] bool make_asked_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
+// The other key that it may mean as well: a text that looks like a number, where a column says nothing of its values.
+[[nodiscard]] bool make_asked_text_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
 
 // Order-preserving bytes of a decimal as PostgreSQL, SQLite and JSON spell it: `-1.50e3`, NaN, Infinity. False: it is
 // none, or its exponent is beyond 16 bits.

@@ -1,7 +1,9 @@
 #include "sql/set/set.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "sql/parameters.h"
 
@@ -16,8 +18,14 @@ std::unexpected<Error> refuse(std::string message) {
 
 class Builder {
  public:
-  Builder(Dialect dialect, const Table& table, const SetOptions& options)
-      : dialect_(dialect), table_(table), options_(options) {}
+  // `existing`: the columns of options.existing.
+  Builder(Dialect dialect, const Table& table, const SetOptions& options, std::span<const Column> existing)
+      : dialect_(dialect), table_(table), options_(options) {
+    for (const SetColumn& column : options.columns) {
+      const bool returned = std::ranges::find(existing, column.name, &Column::name) != existing.end();
+      if (column.key && (!column.shared || returned)) existing_keys_.push_back(&column);
+    }
+  }
 
   // `stage`: how the statements name the temporary table.
   [[nodiscard]] std::string stage() const { return postgres() ? "pg_temp.sluice_stage" : "temp.sluice_stage"; }
@@ -86,9 +94,8 @@ class Builder {
     if (postgres()) {
       // NOT IN cannot be joined by hashes, and a NULL would make it say nothing of all the others.
       std::string same;
-      for (const SetColumn& column : options_.columns) {
-        if (!column.key || column.shared) continue;
-        const std::string name = quoted_identifier(column.name);
+      for (const SetColumn* const column : existing_keys_) {
+        const std::string name = quoted_identifier(column->name);
         same += (same.empty() ? " WHERE e." : " AND e.") + name + " = t." + name;
       }
       sql += "NOT EXISTS (SELECT 1 FROM " + existing() + same + ")";
@@ -101,12 +108,12 @@ class Builder {
   [[nodiscard]] std::string remove_null() const {
     std::string is_null;
     std::string same;
-    for (const SetColumn& column : options_.columns) {
-      if (!column.key || column.shared) continue;
-      const TableColumn& there = *table_.find(column.name);
-      const std::string name = quoted_identifier(column.name);
+    for (const SetColumn* const column : existing_keys_) {
+      const TableColumn& there = *table_.find(column->name);
+      const std::string name = quoted_identifier(column->name);
       same +=
           (same.empty() ? " WHERE t." : " AND t.") + name + (postgres() ? " IS NOT DISTINCT FROM e." : " IS e.") + name;
+      if (column->shared) continue;
       if (!there.not_null && !there.row_id) is_null += (is_null.empty() ? "t." : " OR t.") + name + " IS NULL";
     }
     if (is_null.empty()) return {};
@@ -219,9 +226,15 @@ class Builder {
   // The line end: the statement may end in a comment.
   [[nodiscard]] std::string existing() const { return "(" + options_.existing + "\n) AS e"; }
   [[nodiscard]] std::string is_in_existing() const {
-    const std::string keys = staged_keys("t.");
-    if (keys.empty()) return "EXISTS (SELECT 1 FROM " + existing() + ")";
-    return "(" + keys + ") IN (SELECT " + staged_keys("e.") + " FROM " + existing() + ")";
+    if (existing_keys_.empty()) return "EXISTS (SELECT 1 FROM " + existing() + ")";
+    std::string keys;
+    std::string its;
+    for (const SetColumn* const column : existing_keys_) {
+      const std::string name = quoted_identifier(column->name);
+      keys += (keys.empty() ? "t." : ", t.") + name;
+      its += (its.empty() ? "e." : ", e.") + name;
+    }
+    return "(" + keys + ") IN (SELECT " + its + " FROM " + existing() + ")";
   }
   // Conditions on t, each with AND behind it.
   [[nodiscard]] std::string shared_keys() const {
@@ -253,6 +266,7 @@ class Builder {
   Dialect dialect_;
   const Table& table_;
   const SetOptions& options_;
+  std::vector<const SetColumn*> existing_keys_;  // that tell which rows `existing` has
   bool values_are_settings_ = false;
 };
 
@@ -298,6 +312,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
   SetPlan plan;
   plan.dialect = dialect;
   std::uint32_t id = options.first_id;
+  std::vector<Column> existing_columns;
   if (!options.existing.empty()) {
     auto existing = co_await database.prepare(options.existing, id++, declared);
     if (!existing) co_return std::unexpected(std::move(existing.error()));
@@ -307,10 +322,11 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
         co_return refuse("existing must return the key \"" + column.name + "\"");
       }
     }
+    existing_columns = std::move(existing->columns);
     while (!options.existing.empty() && blanks.contains(options.existing.back())) options.existing.pop_back();
   }
 
-  Builder builder(dialect, table, options);
+  Builder builder(dialect, table, options, existing_columns);
   plan.create = builder.create();
   plan.load = builder.load();
   plan.index = builder.index();
