@@ -73,7 +73,8 @@ const ErrorMap::Entry* ErrorMap::find(const sql::Error& error) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-http::Response ErrorMap::answer(const Entry& entry, const sql::Error& error) {
+http::Response ErrorMap::answer(const Entry& entry, const sql::Error& error, std::string_view detail,
+                                std::string_view members) {
   Buffer body;
   const auto add_text = [&](std::string_view before, std::string_view text) {
     body.append(before);
@@ -83,8 +84,13 @@ http::Response ErrorMap::answer(const Entry& entry, const sql::Error& error) {
   add_text(R"({"type":")", entry.type);
   add_text(R"(,"title":")", entry.title);
   body.append(R"(,"status":)" + std::to_string(entry.status));
-  const std::string_view detail = entry.shows_message ? message_of(error) : std::string_view(entry.detail);
+  const std::string_view own = entry.shows_message ? message_of(error) : std::string_view(entry.detail);
+  if (!own.empty()) detail = own;
   if (!detail.empty()) add_text(R"(,"detail":")", detail);
+  if (!members.empty()) {
+    body.push_back(',');
+    body.append(members);
+  }
   body.push_back('}');
   http::Response response;
   response.status = entry.status;

@@ -29,7 +29,9 @@ class ErrorMap {
   };
   // Null: nothing is said of it.
   [[nodiscard]] const Entry* find(const sql::Error& error) const;
-  [[nodiscard]] static http::Response answer(const Entry& entry, const sql::Error& error);
+  // `detail`: where the entry says none. `members`: of the problem, as JSON.
+  [[nodiscard]] static http::Response answer(const Entry& entry, const sql::Error& error, std::string_view detail,
+                                             std::string_view members);
   [[nodiscard]] std::vector<int> statuses() const;
 
  private:

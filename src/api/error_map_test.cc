@@ -59,9 +59,26 @@ TEST(ErrorMap, TheDatabasesWordsAreShownOnlyWhereThatIsAskedFor) {
       R"({"type":"about:blank","title":"Unprocessable Content","status":422,"detail":"too \"late\""})";
   EXPECT_EQ(body(raised), shown);
   EXPECT_EQ(body(raised, Failed::reading_alone), shown) << "reading as well as writing";
-  EXPECT_FALSE(body(error("P0001", "\xff")).contains("detail"));
+  EXPECT_TRUE(body(error("P0001", "\xff")).ends_with(R"("detail":"The database refuses it."})"));
   EXPECT_LT(body(error("P0001", std::string(999, 'a') + "ßßß")).size(), 1100U);
   EXPECT_FALSE(body(error("23505")).contains("secret"));
+}
+
+TEST(ErrorMap, WhatItSaysNothingOfStays) {
+  const std::vector common{entry("23xxx", 410), entry("23514", 418, "Mine."), entry("22xxx", 418)};
+  const auto map = ErrorMap::make({}, common);
+  const Failures failures("/x", nullptr, map.get());
+  const auto body = [&](const sql::Error& one, Failed failed = Failed::writing) {
+    return testing::body_of(failures.answer(one, failed, R"("errors":[7])"));
+  };
+  EXPECT_EQ(body(error("23505")),
+            R"({"type":"about:blank","title":"Gone","status":410,"detail":"There is a row with the same key already.",)"
+            R"("errors":[7]})");
+  EXPECT_TRUE(body(error("23514")).ends_with(R"("detail":"Mine.","errors":[7]})"));
+  const sql::Error type = error("22P02", "", sql::Failure::bad_argument);
+  EXPECT_TRUE(body(type).contains(R"("detail":"A value does not fit its type.")"));
+  EXPECT_TRUE(body(type, Failed::reading).contains(R"("detail":"A parameter's value does not fit its type.")"));
+  EXPECT_FALSE(body(type, Failed::reading_alone).contains("detail"));
 }
 
 TEST(ErrorMap, WhatIsNoCode) {

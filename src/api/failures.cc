@@ -32,6 +32,32 @@ const Known* find(std::string_view sqlstate) {
   return nullptr;
 }
 
+bool is_writing(Failed failed) { return failed == Failed::writing || failed == Failed::writing_parameters; }
+
+// What an answer says, where it is no secret; empty: nothing.
+std::string_view detail_of(const sql::Error& error, Failed failed) {
+  switch (error.failure) {
+    case sql::Failure::unavailable:
+    case sql::Failure::lost:
+      return "The database cannot be reached now.";
+    case sql::Failure::timed_out:
+      return "The statement took too long.";
+    case sql::Failure::conflict:
+      return is_writing(failed) ? "Somebody else is changing the same; try again." : "The database cannot answer now.";
+    case sql::Failure::not_allowed:
+      return "This is not permitted.";
+    case sql::Failure::bad_argument:
+      if (failed == Failed::writing) return "A value does not fit its type.";
+      if (failed != Failed::reading_alone) return "A parameter's value does not fit its type.";
+      break;
+    case sql::Failure::statement:
+      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;
+      if (error.sqlstate == "42501") return "This is not permitted.";
+      break;
+  }
+  return {};
+}
+
 http::Response try_again(int status, std::string_view detail) {
   http::Response response = http::problem(status, detail);
   response.fields.add("Retry-After", "1");
@@ -48,9 +74,9 @@ void Failures::log(const sql::Error& error) const {
 http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members) const {
   if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
     if (entry->status >= 500) log(error);
-    return ErrorMap::answer(*entry, error);
+    return ErrorMap::answer(*entry, error, detail_of(error, failed), members);
   }
-  const bool is_writing = failed == Failed::writing || failed == Failed::writing_parameters;
+  const std::string_view detail = detail_of(error, failed);
   switch (error.failure) {
     case sql::Failure::unavailable:
     case sql::Failure::lost:
@@ -59,28 +85,25 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
       } else {
         log(error);
       }
-      return try_again(503, "The database cannot be reached now.");
+      return try_again(503, detail);
     case sql::Failure::timed_out:
       log(error);
-      return http::problem(504, "The statement took too long.");
+      return http::problem(504, detail);
     case sql::Failure::conflict:
       log(error);
-      if (is_writing) return try_again(409, "Somebody else is changing the same; try again.");
-      return try_again(503, "The database cannot answer now.");
+      return try_again(is_writing(failed) ? 409 : 503, detail);
     case sql::Failure::not_allowed:
       log(error);
-      return http::problem(403, "This is not permitted.");
+      return http::problem(403, detail);
     case sql::Failure::bad_argument:
-      if (failed == Failed::reading || failed == Failed::writing_parameters) {
-        return http::problem(400, "A parameter's value does not fit its type.");
-      }
-      if (is_writing) return http::problem(422, "A value does not fit its type.", members);
+      if (failed == Failed::writing) return http::problem(422, detail, members);
+      if (failed != Failed::reading_alone) return http::problem(400, detail);
       break;
     case sql::Failure::statement:
-      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing) {
-        return http::problem(known->status, known->detail, members);
+      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) {
+        return http::problem(known->status, detail, members);
       }
-      if (error.sqlstate == "42501") return http::problem(403, "This is not permitted.");
+      if (error.sqlstate == "42501") return http::problem(403, detail);
       break;
   }
   log(error);

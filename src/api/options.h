@@ -119,7 +119,8 @@ struct ErrorOptions {
     v.field("status", &ErrorOptions::status, "Of the answer.", {.min = 400, .max = 599, .required = true});
     v.field("type", &ErrorOptions::type, "The problem's `type`, a URI. Without it `about:blank`.");
     v.field("title", &ErrorOptions::title, "The problem's `title`. Without it the status' own phrase.");
-    v.field("detail", &ErrorOptions::detail, "The problem's `detail`.");
+    v.field("detail", &ErrorOptions::detail,
+            "The problem's `detail`. Without it what is said where there is no entry.");
     v.field(
         "show_message", &ErrorOptions::show_message,
         "The database's own message is the `detail`, such as that of RAISE EXCEPTION. It may name tables, columns and "

@@ -104,6 +104,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     if (rows.take()) {
       if (auto added = co_await rows.hand_over(*staging); !added)
         co_return failures_.answer(added.error(), Failed::writing);
+      if (rows.faults().empty() && staging->is_refused()) break;  // the rest of the body is not waited for
       continue;
     }
     if (rows.ended()) break;

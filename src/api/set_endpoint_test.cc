@@ -146,6 +146,19 @@ TEST_F(SetEndpointTest, RowsGoInBatchesAndAreNotHeld) {
   EXPECT_LE(database.largest_batch, 1024u);
 }
 
+TEST_F(SetEndpointTest, ARefusedSetIsNotReadToItsEnd) {
+  database.refused_at = 2000;
+  database.outcomes.push_back(
+      sql::SetOutcome{.faults = {{.line = 8, .row = 6, .column = "tag", .reason = "is not of the column's type"}}});
+  std::string rows = "tag\n";
+  for (int i = 0; i < 10'000; ++i) rows += "tag " + std::to_string(i) + "\n";
+  const http::Response refused = send(rows, "text/csv", "", 4096, Errc::timed_out);
+  EXPECT_EQ(refused.status, 422) << "and not 408: the rest is not waited for";
+  EXPECT_TRUE(body_of(refused).contains(R"({"line":8,"row":6,"pointer":"tag","detail":"is not of the column's type"})"))
+      << body_of(refused);
+  EXPECT_LT(database.added, 2000u + 1024u);
+}
+
 TEST_F(SetEndpointTest, FaultsThatTheDatabaseFindsAreToldAsRows) {
   database.outcomes.push_back(
       sql::SetOutcome{.faults = {{.line = 7, .row = 5, .column = "", .reason = "has the same key as row 2"}}});

@@ -245,6 +245,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
                                                                      Rows& rows) {
   const WritePlan& plan = *plan_;
   Outcome outcome;
+  rows.errors.clear();  // of the last try
   Binder binder;
   binder.take(rows.uploads);
   std::vector<sql::Argument> arguments;
@@ -327,7 +328,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
   auto reader = rows.format ? reader_of_body() : nullptr;
   const auto note_refusal = [&](const sql::Error& error) {
-    if (!reader || rows.count == 1 || !sql::is_of_a_row(error.sqlstate)) return;
+    if (!reader || rows.count == 1 || error.at_commit || !sql::is_of_a_row(error.sqlstate)) return;
     const RowFault fault = reader->fault_at("", sql::refusal_text(error.sqlstate, {}));
     rows.errors = errors_member({&fault, 1});
   };

@@ -123,6 +123,20 @@ TEST_F(WriteEndpointTest, NothingIsBegunForABodyThatCannotBeTaken) {
   EXPECT_EQ(database.log, "");
 }
 
+TEST_F(WriteEndpointTest, OfSeveralRowsTheOneThatIsRefusedIsTold) {
+  make_insert();
+  const std::string rows = R"([{"slug":"a"},{"slug":"b"}])";
+  database.steps = {{}, {.rows = {}, .changes = 0, .error = error(sql::Failure::statement, "23505")}};
+  EXPECT_TRUE(body_of(send(rows)).contains(R"("errors":[{"line":1,"row":1,"pointer":"/1")"));
+  // What the commit refuses is of no row that could be told.
+  database.steps.clear();
+  database.commit_error = error(sql::Failure::statement, "23505");
+  database.commit_error->at_commit = true;
+  const http::Response refused = send(rows);
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_FALSE(body_of(refused).contains("errors")) << body_of(refused);
+}
+
 TEST_F(WriteEndpointTest, WhatIsReturnedIsTheAnswer) {
   MethodOptions options;
   options.location.value = "/films/{slug}";

@@ -59,6 +59,7 @@ class FakeDatabase final : public sql::Database {
   std::string log;  // a line for each thing that it was asked, "committed", and "gone" for what was destroyed without
   std::vector<sql::Setting> settings;  // of the last begin()
   std::size_t added = 0;
+  std::size_t refused_at = SIZE_MAX;  // from so many rows on
   std::size_t largest_batch = 0;
   sql::ApplyOptions applied;
 
@@ -151,6 +152,7 @@ class FakeDatabase final : public sql::Database {
       }
       co_return sql::Result<void>{};
     }
+    bool is_refused() const override { return database_.added >= database_.refused_at; }
     core::Task<sql::Result<sql::SetOutcome>> apply(std::span<const sql::Argument> arguments,
                                                    const sql::ApplyOptions& options) override {
       applied_ = true;

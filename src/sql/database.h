@@ -35,6 +35,7 @@ struct Error {
   std::string message;         // the database's own words: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
   std::size_t headline = SIZE_MAX;  // bytes of `message` before its detail and its hint
+  bool at_commit = false;           // the statements had been done by then
 };
 
 template <class T>

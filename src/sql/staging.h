@@ -62,6 +62,8 @@ class Staging : public core::SlabAllocated {
   // database takes them more slowly than they come.
   [[nodiscard]] virtual core::Task<std::expected<void, Error>> add(std::span<const StagedValue> values,
                                                                    std::span<const std::uint64_t> lines) = 0;
+  // Whether no more rows are of use: what is wrong with those that were added is known, and apply() tells.
+  [[nodiscard]] virtual bool is_refused() const { return false; }
   // In one transaction. `arguments` are in the order of SetPlan::parameters.
   [[nodiscard]] virtual core::Task<std::expected<SetOutcome, Error>> apply(std::span<const Argument> arguments,
                                                                            const ApplyOptions& options) = 0;

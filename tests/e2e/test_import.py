@@ -101,6 +101,14 @@ def test_bad_rows_end_it_and_it_goes_on_behind_what_was_written(target):
     assert len(target.query("SELECT id FROM films")) == 5000
 
 
+def test_rows_that_break_a_constraint_are_told_with_their_lines(target):
+    write_films(target.folder / "films.csv", [["a", 1, 1], ["b", 2, 2], ["a", 3, 3], ["c", 4, 4]])
+    for arguments in (["--dry-run"], []):
+        said = target.run("films", "films.csv", *arguments, code=1)
+        assert "films.csv:4: " in said and "has the same unique value as another row" in said
+        assert target.rows() == []
+
+
 def test_a_file_whose_beginning_has_changed_is_not_gone_on_with(target):
     path = target.folder / "films.csv"
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 3001)]

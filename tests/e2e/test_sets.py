@@ -1,5 +1,6 @@
 """PUT and PATCH of sets, and methods that name a table, on both databases."""
 import json
+import select
 import sqlite3
 
 import pytest
@@ -275,7 +276,8 @@ CREATE TABLE loose (grp text, k text, v text, UNIQUE (grp, k));
 INSERT INTO loose VALUES ('g', NULL, 'n'), ('g', 'a', '1'), ('h', NULL, 'other');
 CREATE TABLE items (owner text, k text, list text, PRIMARY KEY (owner, k));
 INSERT INTO items VALUES ('ada', '1', 'x'), ('bob', '1', 'y');
-CREATE TABLE ruled (id integer PRIMARY KEY, pos integer UNIQUE, n integer CONSTRAINT small CHECK (n < 100))
+CREATE TABLE ruled (id integer PRIMARY KEY, pos integer UNIQUE, n integer CONSTRAINT small CHECK (n < 100));
+CREATE TABLE late (id integer PRIMARY KEY, up integer REFERENCES late (id) DEFERRABLE INITIALLY DEFERRED)
 '''
 RULES_CONFIG = '''
 [database.main]
@@ -320,6 +322,18 @@ existing = "SELECT id FROM ruled"
 columns.id = {{ key = true }}
 columns.pos = {{}}
 columns.n = {{}}
+[[endpoint]]
+path = "/added"
+errors.23505 = {{ status = 418, title = "Taken" }}
+[endpoint.patch]
+table = "ruled"
+set = true
+columns.id = {{ key = true }}
+columns.pos = {{}}
+columns.n = {{}}
+[[endpoint]]
+path = "/late"
+post = "INSERT INTO late (id, up) VALUES (:id, :up)"
 '''
 
 
@@ -356,7 +370,7 @@ def rules(request, sluice, tmp_path):
         url = postgres.url("rules")
     for statement in schema.split(";"):
         query(statement)
-    return Films(sluice(config.format(url=url)), request.param, query)
+    return Films(sluice(config.format(url=url), server='body_limit = "64MiB"'), request.param, query)
 
 
 SHOWN = '''
@@ -436,6 +450,62 @@ def test_rows_that_break_a_rule_are_listed(rules):
         csv = "id,n\nfirst,1\n" + 140_000 * "5,1\n"
         assert errors(rules.call("PUT", "/ruled", csv, "Content-Type: text/csv"), 422) == [
             (2, 0, "id", "is not of the column's type")]
+
+
+def test_rows_of_all_of_the_table_are_refused_and_listed(rules):
+    body = [{"id": n, "n": 100 if n == 1500 else 1} for n in range(2000)]
+    for target in ("/added?dry-run", "/added"):
+        assert errors(rules.call("PATCH", target, body), 422) == [(1, 1500, "/1500", "is outside of what is allowed (small)")]
+        assert rules.query("SELECT * FROM ruled") == []
+    # An entry of `errors` leaves the list, and what it does not say itself.
+    unique = "ruled_pos_key" if rules.kind == "postgres" else "pos"
+    refused = rules.call("PATCH", "/added", [{"id": 1, "pos": 1}, {"id": 2, "pos": 1}])
+    assert errors(refused, 418) == [(1, 1, "/1", f"has the same unique value as another row ({unique})")]
+    assert (json.loads(refused.body)["title"], json.loads(refused.body)["detail"]) == (
+        "Taken", "There is a row with the same key already.")
+    assert rules.query("SELECT * FROM ruled") == []
+
+
+def test_what_the_commit_refuses_is_of_no_row(rules):
+    assert "errors" not in rules.problem(409, "POST", "/late", [{"id": 1, "up": 9}, {"id": 2, "up": 1}, {"id": 3, "up": 1}])
+    assert errors(rules.call("POST", "/late", [{"id": 1, "up": 9}, {"id": 1, "up": 1}]), 409)[0][:3] == (1, 1, "/1")
+    assert rules.call("POST", "/late", [{"id": 1, "up": 2}, {"id": 2, "up": 1}]).status == 201
+
+
+def test_a_server_without_prepared_statements_keeps_nothing_of_a_refused_set(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS bare; CREATE TABLE bare (id int PRIMARY KEY, n int CHECK (n >= 0))")
+    server = sluice(f'''
+[database.main]
+url = "{postgres.url()}"
+prepared = false
+[[endpoint]]
+path = "/bare"
+[endpoint.patch]
+table = "bare"
+set = true
+columns.id = {{ key = true }}
+columns.n = {{}}
+''')
+    called = Films(server, "postgres", None)
+    for target in ("/bare", "/bare?dry-run"):
+        refused = called.call("PATCH", target, [{"id": 1, "n": 1}, {"id": 2, "n": -1}, {"id": 3, "n": 3}])
+        assert [row for _, row, _, _ in errors(refused, 422)] == [1]
+        assert postgres.psql("SELECT count(*) FROM bare") == b"0\n"
+
+
+def test_a_wrong_row_is_told_before_the_body_has_ended(rules):
+    if rules.kind == "sqlite":
+        head, row, listed = "PUT /plain", b'{"k":"%d","n":"x"}\n', [(1, 0, "/n"), (2, 1, "/n")]
+    else:
+        head, row, listed = "PUT /ruled", b'{"id":"x%d"}\n', [(1, 0, "/id")]
+    with rules.server.connect() as connection:
+        connection.send(f"{head} HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\n"
+                        "Content-Length: 60000000\r\n\r\n")
+        for begin in range(0, 400_000, 4000):  # much less than was said
+            connection.send(b"".join(row % n for n in range(begin, begin + 4000)))
+            if select.select([connection.socket], [], [], 0.02)[0]:
+                break
+        assert [fault[:3] for fault in errors(connection.read(), 422)][:2] == listed
 
 
 def test_values_that_show_as_others_are_written(rules):

@@ -189,8 +189,10 @@ def test_errors_are_answered_as_the_configuration_says(items):
     assert (taken["type"], taken["title"], taken["detail"]) == ("https://example.com/taken", "Conflict", "Take another id.")
     raised = items.problem(418, "POST", "/strict", {"id": 2, "name": "nobody"})
     assert (raised["type"], raised["title"], raised["detail"]) == ("about:blank", "Refused", "there is nobody")
-    assert "detail" not in items.problem(400, "POST", "/strict", {"id": 2, "name": "no"})
-    assert "detail" not in items.problem(400, "POST", "/unchecked", {"id": 1}), "another endpoint has not its own"
+    listed = items.problem(400, "POST", "/strict", [{"id": 2, "name": "yes"}, {"id": 3, "name": "no"}])
+    assert listed["detail"] == "A value is outside of what is allowed.", "what the entry does not say is as ever"
+    assert [(fault["row"], fault["pointer"]) for fault in listed["errors"]] == [(1, "/1")]
+    assert items.problem(400, "POST", "/unchecked", {"id": 1})["detail"] == "There is a row with the same key already."
 
 
 def test_bodies_and_rows_have_their_limits(items):

@@ -166,7 +166,7 @@ std::optional<Error> Staging::look_for_error() {
 }
 
 core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) {
-  if (error_) co_return Result<void>{};  // apply() tells
+  if (is_refused()) co_return Result<void>{};
   if (auto begun = co_await begin(); !begun) co_return begun;
   Connection& connection = conversation_.connection();
   Buffer& out = connection.out();
@@ -335,7 +335,12 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
     auto done = co_await transaction.execute(set, setting);
     if (!done) co_return std::unexpected(std::move(done.error()));
   }
-  if (auto done = co_await command(plan_.find_faults); !done) co_return std::unexpected(std::move(done.error()));
+  // Each of them through the transaction: what this writes must be in it, with its settings, whichever comes first.
+  for (const std::string& text : plan_.find_faults) {
+    const Statement statement = own_statement(text);
+    auto done = co_await transaction.execute(statement, {});
+    if (!done) co_return std::unexpected(std::move(done.error()));
+  }
   const Statement select = unnamed(plan_.faults);
   auto rows = co_await transaction.execute(select, {});
   if (!rows) co_return std::unexpected(std::move(rows.error()));
@@ -351,11 +356,9 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   co_return found;
 }
 
-core::Task<Result<void>> Staging::roll_back() { return command("ROLLBACK"); }
-
-core::Task<Result<void>> Staging::command(std::string_view text) {
+core::Task<Result<void>> Staging::roll_back() {
   Connection& connection = conversation_.connection();
-  write_query(connection.out(), text);
+  write_query(connection.out(), "ROLLBACK");
   connection.expect_answer(conversation_);
   Result<void> done;
   for (;;) {

@@ -22,6 +22,7 @@ class Staging final : public sql::Staging {
 
   [[nodiscard]] core::Task<Result<void>> add(std::span<const StagedValue> values,
                                              std::span<const std::uint64_t> lines) override;
+  [[nodiscard]] bool is_refused() const override { return error_.has_value(); }
   [[nodiscard]] core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments,
                                                      const ApplyOptions& options) override;
 
@@ -42,7 +43,6 @@ class Staging final : public sql::Staging {
   // Which rows it is that the database has refused. Nothing of it is committed.
   [[nodiscard]] core::Task<Result<SetOutcome>> find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                             const ApplyOptions& options);
-  [[nodiscard]] core::Task<Result<void>> command(std::string_view text);
   [[nodiscard]] core::Task<Result<void>> roll_back();
   void note_lines(std::uint64_t first_row, std::span<const std::uint64_t> lines);
   [[nodiscard]] std::uint64_t line_of(std::uint64_t row) const;  // 0: not known

@@ -20,16 +20,19 @@ class PostgresStaging : public testing::PostgresWriting {
 
   // Rows of `written` with id and name; those with an id from 0 to 999 are the set.
   const SetPlan& plan() {
-    if (plan_) return *plan_;
+    if (!plan_) plan_ = made("SELECT id FROM written WHERE id BETWEEN 0 AND 999", 11);
+    return *plan_;
+  }
+  // `existing` is empty: all of the table, and nothing is deleted.
+  SetPlan made(std::string existing, std::uint32_t first_id) {
     auto table = run(describe_table(*database, Dialect::postgres, "written", 10));
     EXPECT_TRUE(table) << table.error().message;
     SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}},
-                   .existing = "SELECT id FROM written WHERE id BETWEEN 0 AND 999",
-                   .first_id = 11};
+                   .existing = std::move(existing),
+                   .first_id = first_id};
     auto prepared = run(prepare_set(*database, Dialect::postgres, *table, std::move(set), {}));
     EXPECT_TRUE(prepared) << prepared.error().message;
-    plan_ = std::move(*prepared);
-    return *plan_;
+    return prepared ? std::move(*prepared) : SetPlan{};
   }
 
   static core::Task<Result<void>> add(sql::Staging& staging, std::vector<Row> rows, std::uint64_t first_line = 1) {
@@ -137,6 +140,7 @@ TEST_F(PostgresStaging, RowsBehindAWrongOneAreTakenAndDropped) {
     std::vector<Row> rows(100, Row{"1", long_name.c_str()});
     ASSERT_TRUE(run(add(*staging, rows, 3 + 100 * static_cast<std::uint64_t>(batch))));
   }
+  EXPECT_TRUE(staging->is_refused());
   const auto outcome = run(staging->apply({}, {}));
   ASSERT_TRUE(outcome) << outcome.error().message;
   ASSERT_EQ(outcome->faults.size(), 1u);
@@ -158,6 +162,70 @@ TEST_F(PostgresStaging, ARowThatTheTableRefusesIsToldAndNothingIsWritten) {
   EXPECT_TRUE(comes_to_rest());
   EXPECT_EQ(written(), "1=a");
   EXPECT_TRUE(is_usable());
+}
+
+// Where nothing is removed first, the search for the rows is what begins its transaction: it must not be without one.
+TEST_F(PostgresStaging, WhatIsWrittenToFindRefusedRowsIsUndoneAndHasTheSettings) {
+  psql(
+      "ALTER TABLE written ADD CHECK (name <> 'bad');"
+      "CREATE OR REPLACE FUNCTION is_ada() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+      " IF current_setting('test.who', true) IS DISTINCT FROM 'ada' THEN RAISE EXCEPTION 'who?'; END IF;"
+      " RETURN NEW; END $$;"
+      "CREATE TRIGGER ada BEFORE INSERT OR UPDATE ON written FOR EACH ROW EXECUTE FUNCTION is_ada()");
+  for (const bool prepared : {true, false}) {
+    Options chosen = options(1);
+    chosen.prepared = prepared;
+    open(std::move(chosen));
+    const SetPlan all = made("", 40);
+    EXPECT_FALSE(all.remove);
+    for (const bool commit : {true, false}) {
+      const Setting who[] = {{.name = "test.who", .value = "ada"}};
+      auto staging = database->stage(all, {.settings = who});
+      ASSERT_TRUE(run(add(*staging, {{"2", "good"}, {"3", "bad"}, {"4", "good"}})));
+      const auto outcome = run(staging->apply({}, {.commit = commit}));
+      ASSERT_TRUE(outcome) << outcome.error().message;
+      ASSERT_EQ(outcome->faults.size(), 1u);
+      EXPECT_EQ(outcome->faults[0].row, 1u);
+      EXPECT_EQ(outcome->faults[0].reason, "is outside of what is allowed (written_name_check)");
+      staging.reset();
+      EXPECT_TRUE(comes_to_rest());
+      EXPECT_EQ(written(), "");
+    }
+  }
+  psql("DROP FUNCTION is_ada CASCADE");
+}
+
+TEST_F(PostgresStaging, RefusedRowsAreFoundWhereverTheyAre) {
+  open(options(1));
+  psql("ALTER TABLE written ADD CHECK (name <> 'bad')");
+  const SetPlan all = made("", 40);
+  std::vector<std::string> ids;
+  for (int id = 0; id < 5000; ++id) ids.push_back(std::to_string(id));
+  const auto found = [&](const std::vector<std::size_t>& bad) {
+    std::vector<Row> rows;
+    for (const std::string& id : ids) rows.push_back({id.c_str(), "good"});
+    for (const std::size_t row : bad) rows[row].name = "bad";
+    std::vector<std::size_t> listed;
+    const auto outcome = run(put(*database, all, rows));
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    if (!outcome) return listed;
+    for (const StagedFault& fault : outcome->faults) {
+      EXPECT_EQ(fault.line, fault.row + 1);
+      listed.push_back(fault.row);
+    }
+    return listed;
+  };
+  for (const std::vector<std::size_t>& bad :
+       {std::vector<std::size_t>{0}, {4999}, {0, 1, 2, 1023, 1024, 2047, 2049, 3000, 4998, 4999}}) {
+    EXPECT_EQ(found(bad), bad);
+  }
+  std::vector<std::size_t> every_second;
+  for (std::size_t row = 1; row < 5000; row += 2) every_second.push_back(row);
+  const auto listed = found(every_second);
+  every_second.resize(100);
+  EXPECT_EQ(listed, every_second);
+  EXPECT_TRUE(comes_to_rest());
+  EXPECT_EQ(written(), "");
 }
 
 TEST_F(PostgresStaging, ARowThatIsThereAndNoPartOfTheSetIsLeftAlone) {

@@ -206,6 +206,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         error.at_bind = ended == place;
         error.at_settings = ended != 0 && ended < place;
         refused = conversation_.error_of(error);
+        refused->at_commit = statement == nullptr || ended > place;
         const bool stale =
             error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
         if (stale) refused->failure = Failure::conflict;

@@ -193,6 +193,33 @@ TEST_F(PostgresTransaction, ErrorsUndoAllOfIt) {
   EXPECT_EQ(database->counters().opened, 1u);
 }
 
+TEST_F(PostgresTransaction, WhatTheCommitRefusesIsToldApart) {
+  psql("ALTER TABLE written ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED");
+  const Statement add = insert();
+  const auto same = texts({"2", "a"});
+  for (const bool at_once : {true, false}) {
+    auto transaction = database->begin({});
+    ASSERT_TRUE(execute(*transaction, add, {"1", "a"}));
+    std::optional<Error> error;
+    if (at_once) {
+      const auto done = run(transaction->finish(add, same, SIZE_MAX));
+      if (!done) error = done.error();
+    } else {
+      ASSERT_TRUE(execute(*transaction, add, {"2", "a"}));
+      if (const auto done = run(transaction->commit()); !done) error = done.error();
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->sqlstate, "23505");
+    EXPECT_TRUE(error->at_commit);
+  }
+  auto transaction = database->begin({});
+  ASSERT_TRUE(execute(*transaction, add, {"2", "b"}));
+  const auto refused = run(transaction->finish(add, same, SIZE_MAX));  // the primary key's, which is not deferred
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sqlstate, "23505");
+  EXPECT_FALSE(refused.error().at_commit);
+}
+
 TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
   open(options(1));
   psql("INSERT INTO written SELECT n, repeat('x', 1000000) FROM generate_series(1, 20) n");

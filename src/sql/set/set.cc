@@ -163,37 +163,49 @@ class Builder {
            " ORDER BY s.sluice_row";
   }
 
-  // Writes rows as update() and insert() do, a thousand at a time and one by one where some of these are refused. A
-  // DO has no parameters: they are settings.
-  [[nodiscard]] std::string find_faults() {
+  // Writes rows as update() and insert() do, in their order: a thousand at a time, and half as many, down to one, where
+  // some of them are refused. A DO has no parameters: they are settings.
+  [[nodiscard]] std::vector<std::string> find_faults() {
     values_are_settings_ = true;
-    const auto write = [this](std::string_view which) {
-      const std::string update_them = update(stage(), which);
-      return (update_them.empty() ? "" : update_them + ";\n") + insert(stage(), which) + ";\n";
+    const std::string which = "s.sluice_row BETWEEN $1 AND $2";
+    // Planned anew each time: the table grows meanwhile, and a plan for an empty one would read all of it for each.
+    const auto write = [](const std::string& statement) {
+      return statement.empty()
+                 ? ""
+                 : "EXECUTE " + literal(statement) + " USING sluice_first, sluice_first + sluice_many - 1;\n";
     };
-    const std::string many = write("s.sluice_row BETWEEN sluice_first AND sluice_first + 1023");
-    const std::string one = write("s.sluice_row = sluice_one.sluice_row");
+    const std::string writes = write(update(stage(), which)) + write(insert(stage(), which));
     values_are_settings_ = false;
-    constexpr std::string_view refused =
-        "EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN\n";
-    std::string block =
-        "#variable_conflict use_column\nDECLARE sluice_first bigint; sluice_one record;"
-        " sluice_state text; sluice_constraint text; sluice_column text; sluice_count integer := 0;\n"
-        "BEGIN FOR sluice_first IN SELECT generate_series(0, (SELECT max(sluice_row) FROM " +
-        stage() + "), 1024) LOOP BEGIN\n" + many;
-    block.append(refused);
-    block += "FOR sluice_one IN SELECT sluice_line, sluice_row FROM " + stage() +
-             " WHERE sluice_row BETWEEN sluice_first AND sluice_first + 1023 ORDER BY sluice_row LOOP BEGIN\n" + one;
-    block.append(refused);
-    block +=
+    // Rows that were rolled back make the server believe that a full table is empty: no plan may read all of it.
+    // `sluice_known`: where the rows end that are known to have a refused one among them.
+    const std::string block =
+        "DECLARE sluice_first bigint := 0; sluice_many bigint := 1024; sluice_known bigint := 0;"
+        " sluice_end bigint; sluice_found integer := 0;"
+        " sluice_state text; sluice_constraint text; sluice_column text;\n"
+        "BEGIN PERFORM set_config(name, 'off', true) FROM unnest(ARRAY['enable_seqscan', 'enable_hashjoin',"
+        " 'enable_mergejoin', 'enable_material']) AS name;\n"
+        "SELECT max(s.sluice_row) + 1 INTO sluice_end FROM " +
+        stage() + " AS s;\nWHILE sluice_first < sluice_end AND sluice_found < 100 LOOP BEGIN\n" + writes +
+        "sluice_first := sluice_first + sluice_many;\n"
+        "sluice_many := CASE WHEN sluice_first < sluice_known"
+        " THEN greatest((sluice_known - sluice_first) / 2, 1) ELSE least(sluice_many * 2, 1024) END;\n"
+        "EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN\n"
+        "IF sluice_many > 1 THEN sluice_known := sluice_first + sluice_many; sluice_many := sluice_many / 2;\nELSE\n"
         "GET STACKED DIAGNOSTICS sluice_state = RETURNED_SQLSTATE, sluice_constraint = CONSTRAINT_NAME,"
         " sluice_column = COLUMN_NAME;\n"
-        "INSERT INTO pg_temp.sluice_faults VALUES (sluice_one.sluice_line, sluice_one.sluice_row, sluice_state,"
-        " sluice_constraint, sluice_column);\nsluice_count := sluice_count + 1;\nEND;\n"
-        "EXIT WHEN sluice_count = 100;\nEND LOOP;\nEND;\nEXIT WHEN sluice_count = 100;\nEND LOOP;\nEND";
-    return "CREATE TEMPORARY TABLE sluice_faults (line bigint, row bigint, state text, constr text, col text)"
-           " ON COMMIT DROP; CREATE INDEX sluice_stage_row ON " +
-           stage() + " (sluice_row); DO " + literal(block);
+        "INSERT INTO pg_temp.sluice_faults SELECT s.sluice_line, s.sluice_row, sluice_state, sluice_constraint,"
+        " sluice_column FROM " +
+        stage() +
+        " AS s WHERE s.sluice_row = sluice_first;\n"
+        "sluice_first := sluice_first + 1; sluice_known := sluice_first; sluice_found := sluice_found + 1;\n"
+        "END IF;\nEND;\nEND LOOP;\nEND";
+    return {
+        "CREATE TEMPORARY TABLE sluice_faults (line bigint, row bigint, state text, constr text, col text)"
+        " ON COMMIT DROP",
+        "CREATE INDEX sluice_stage_row ON " + stage() + " (sluice_row)", "ANALYZE " + stage() + " (sluice_row)",
+        "DO " + literal(block),
+        // Triggers' statements may have been planned under these settings.
+        "DISCARD PLANS"};
   }
 
  private:
@@ -270,7 +282,8 @@ class Builder {
   bool values_are_settings_ = false;
 };
 
-constexpr std::string_view row_parameter = "sluice_this_row";
+constexpr std::string_view first_row_parameter = "sluice_first_row";
+constexpr std::string_view last_row_parameter = "sluice_last_row";
 
 }  // namespace
 
@@ -371,10 +384,11 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
          "SELECT 0::bigint AS line, 0::bigint AS row, ''::text AS state, ''::text AS constr, ''::text AS col",
          &plan.faults});
   } else {
-    const std::string which = "s.sluice_row = :" + std::string(row_parameter);
-    wanted.push_back({builder.insert(stage, which), builder.insert(no_rows, which), &plan.insert_row});
+    const std::string which =
+        "s.sluice_row BETWEEN :" + std::string(first_row_parameter) + " AND :" + std::string(last_row_parameter);
+    wanted.push_back({builder.insert(stage, which), builder.insert(no_rows, which), &plan.insert_rows});
     if (std::string text = builder.update(stage, which); !text.empty()) {
-      wanted.push_back({std::move(text), builder.update(no_rows, which), &plan.update_row.emplace()});
+      wanted.push_back({std::move(text), builder.update(no_rows, which), &plan.update_rows.emplace()});
     }
   }
   for (Wanted& one : wanted) {
@@ -387,7 +401,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     if (!parsed) co_return std::unexpected(std::move(parsed.error()));
     statement->text = std::move(parsed->text);
     for (const Parameter& parameter : statement->parameters) {
-      if (one.own || parameter.name == row_parameter) continue;
+      if (one.own || parameter.name == first_row_parameter || parameter.name == last_row_parameter) continue;
       if (std::ranges::find(plan.parameters, parameter.name, &Parameter::name) == plan.parameters.end()) {
         plan.parameters.push_back(parameter);
       }

@@ -50,14 +50,15 @@ struct SetPlan {
   std::optional<Statement> remove_null;  // rows of `existing` without a value in a key, which no staged row can be
   std::optional<Statement> update;
   Statement insert;
-  // Which rows the database refuses, after it has refused all of them. PostgreSQL: commands that fill the temporary
-  // table sluice_faults, with the parameters as settings: named as setting_of() has them, a "v" before the value, and
-  // empty for NULL. SQLite: `update` and `insert` of one staged row, which is their last parameter.
-  std::string find_faults;
+  // Which rows the database refuses, after it has refused all of them. PostgreSQL: commands, one each, that fill the
+  // temporary table sluice_faults, with the parameters as settings: named as setting_of() has them, a "v" before the
+  // value, and empty for NULL. They write the rows that are good: they run in a transaction that is rolled back.
+  // SQLite: `update` and `insert` of staged rows in a row, whose first and last are their last two parameters.
+  std::vector<std::string> find_faults;
   Statement set_value;  // name and value of a setting
   Statement faults;     // what is in that table
-  std::optional<Statement> update_row;
-  Statement insert_row;
+  std::optional<Statement> update_rows;
+  Statement insert_rows;
 };
 
 // The setting that PostgreSQL's SetPlan::find_faults reads a parameter from.

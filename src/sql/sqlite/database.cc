@@ -260,6 +260,7 @@ class SqliteDatabase::StagingHere final : public Staging {
   core::Task<Result<void>> add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) override {
     return inner_.add(values, lines);
   }
+  bool is_refused() const override { return inner_.is_refused(); }
   core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments, const ApplyOptions& options) override {
     auto outcome = co_await inner_.apply(arguments, options);
     database_.end_transaction();

@@ -170,15 +170,19 @@ Result<void> SqliteStaging::Stage::find_duplicates() {
   return {};
 }
 
-Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement, std::optional<Argument> row) {
-  // The two statements for one row take turns.
-  auto prepared = connection->prepared(plan.update_row && &statement == &*plan.update_row ? 3 : 2, statement.text);
+Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement, std::span<const Argument> own) {
+  // The two statements for some of the rows take turns.
+  auto prepared = connection->prepared(plan.update_rows && &statement == &*plan.update_rows ? 3 : 2, statement.text);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   std::vector<Argument> chosen;
   for (const Parameter& parameter : statement.parameters) {
     const auto at = std::ranges::find(plan.parameters, parameter.name, &Parameter::name);
-    chosen.push_back(at != plan.parameters.end() ? owned.list[static_cast<std::size_t>(at - plan.parameters.begin())]
-                                                 : *row);
+    if (at != plan.parameters.end()) {
+      chosen.push_back(owned.list[static_cast<std::size_t>(at - plan.parameters.begin())]);
+    } else {
+      chosen.push_back(own.front());
+      own = own.subspan(1);
+    }
   }
   if (auto done = sqlite::bind((*prepared)->handle, chosen); !done) return std::unexpected(std::move(done.error()));
   return *prepared;
@@ -201,8 +205,8 @@ Result<void> SqliteStaging::Stage::find_outside() {
   return {};
 }
 
-Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, std::optional<Argument> row) {
-  auto prepared = bound(statement, row);
+Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, std::span<const Argument> own) {
+  auto prepared = bound(statement, own);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   sqlite3_stmt* const handle = (*prepared)->handle;
   const std::int64_t before = sqlite3_total_changes64(connection->get());
@@ -263,36 +267,66 @@ Result<void> SqliteStaging::Stage::write_opened() {
   return {};
 }
 
-// In the transaction whose statement has been refused, and undone: the rows one by one.
+Result<void> SqliteStaging::Stage::write_rows(std::uint64_t first, std::uint64_t last) {
+  const std::string texts[] = {std::to_string(first), std::to_string(last)};
+  const Argument own[] = {{.text = texts[0], .type = ParameterType::integer},
+                          {.text = texts[1], .type = ParameterType::integer}};
+  if (plan.update_rows) {
+    if (auto done = change(*plan.update_rows, own); !done) return std::unexpected(std::move(done.error()));
+  }
+  if (auto done = change(plan.insert_rows, own); !done) return std::unexpected(std::move(done.error()));
+  return {};
+}
+
+// In the transaction whose statement has been refused, and undone: a thousand rows at a time, and half as many, down to
+// one, where some of them are refused.
 Result<void> SqliteStaging::Stage::find_refused(Error refusal) {
+  constexpr std::uint64_t most = 1024;
   const auto refused = [&]() -> Result<void> { return std::unexpected(std::move(refusal)); };
   if (!is_of_a_row(refusal.sqlstate) || sqlite3_get_autocommit(connection->get()) != 0) return refused();
   if (!connection->run("CREATE INDEX temp.sluice_stage_row ON sluice_stage (sluice_row)")) return refused();
-  auto lines = connection->prepared(1, "SELECT sluice_line FROM temp.sluice_stage WHERE sluice_row = ?1");
-  if (!lines) return refused();
-  for (std::uint64_t row = 0; row < rows && outcome.faults.size() < most_staged_faults; ++row) {
-    const std::string number = std::to_string(row);
-    for (const Statement* statement : {plan.update_row ? &*plan.update_row : nullptr, &plan.insert_row}) {
-      if (statement == nullptr) continue;
-      auto changes = change(*statement, Argument{.text = number, .type = ParameterType::integer});
-      if (changes) continue;
-      if (!is_of_a_row(changes.error().sqlstate) || sqlite3_get_autocommit(connection->get()) != 0) return refused();
-      sqlite3_stmt* const handle = (*lines)->handle;
-      sqlite3_bind_int64(handle, 1, static_cast<std::int64_t>(row));
-      const bool known = sqlite3_step(handle) == SQLITE_ROW;
-      const auto line = static_cast<std::uint64_t>(known ? sqlite3_column_int64(handle, 0) : 0);
-      sqlite3_reset(handle);
-      const std::string_view about = subject_of(changes.error());
-      const bool column = changes.error().sqlstate == "23502";
-      outcome.faults.push_back({.line = line,
-                                .row = row,
-                                .column = column ? std::string(about) : std::string{},
-                                .reason = refusal_text(changes.error().sqlstate, column ? "" : about)});
-      break;
+  std::uint64_t first = 0;
+  std::uint64_t many = most;
+  std::uint64_t known = 0;  // where the rows end that are known to have a refused one among them
+  while (first < rows && outcome.faults.size() < most_staged_faults) {
+    if (!connection->run("SAVEPOINT sluice_rows")) return refused();
+    const auto done = write_rows(first, first + many - 1);
+    if (!done && (!is_of_a_row(done.error().sqlstate) || sqlite3_get_autocommit(connection->get()) != 0)) {
+      return refused();
+    }
+    if (!connection->run(done ? "RELEASE sluice_rows" : "ROLLBACK TO sluice_rows; RELEASE sluice_rows")) {
+      return refused();
+    }
+    if (done) {
+      first += many;
+      many = first < known ? std::max<std::uint64_t>((known - first) / 2, 1) : std::min(many * 2, most);
+    } else if (many > 1) {
+      known = first + many;
+      many /= 2;
+    } else {
+      if (auto noted = note_refused(first, done.error()); !noted) return refused();
+      known = ++first;
     }
   }
   if (outcome.faults.empty()) return refused();
   outcome.refusal = std::make_shared<const Error>(std::move(refusal));
+  return {};
+}
+
+Result<void> SqliteStaging::Stage::note_refused(std::uint64_t row, const Error& why) {
+  auto lines = connection->prepared(1, "SELECT sluice_line FROM temp.sluice_stage WHERE sluice_row = ?1");
+  if (!lines) return std::unexpected(std::move(lines.error()));
+  sqlite3_stmt* const handle = (*lines)->handle;
+  sqlite3_bind_int64(handle, 1, static_cast<std::int64_t>(row));
+  const bool known = sqlite3_step(handle) == SQLITE_ROW;
+  const auto line = static_cast<std::uint64_t>(known ? sqlite3_column_int64(handle, 0) : 0);
+  sqlite3_reset(handle);
+  const std::string_view about = subject_of(why);
+  const bool column = why.sqlstate == "23502";
+  outcome.faults.push_back({.line = line,
+                            .row = row,
+                            .column = column ? std::string(about) : std::string{},
+                            .reason = refusal_text(why.sqlstate, column ? "" : about)});
   return {};
 }
 

@@ -27,6 +27,7 @@ class SqliteStaging final : public Staging {
 
   [[nodiscard]] core::Task<Result<void>> add(std::span<const StagedValue> values,
                                              std::span<const std::uint64_t> lines) override;
+  [[nodiscard]] bool is_refused() const override { return stage_->outcome.faults.size() >= most_staged_faults; }
   [[nodiscard]] core::Task<Result<SetOutcome>> apply(std::span<const Argument> arguments,
                                                      const ApplyOptions& options) override;
 
@@ -39,10 +40,12 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
     [[nodiscard]] Result<void> write(bool commit);
     [[nodiscard]] Result<void> write_opened();
-    // `row`: what of its parameters is none of the plan's.
-    [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::optional<Argument> row = {});
-    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::optional<Argument> row = {});
+    // `own`: those of its parameters that are none of the plan's.
+    [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
+    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::span<const Argument> own = {});
+    [[nodiscard]] Result<void> write_rows(std::uint64_t first, std::uint64_t last);
     [[nodiscard]] Result<void> find_refused(Error refusal);
+    [[nodiscard]] Result<void> note_refused(std::uint64_t row, const Error& why);
     [[nodiscard]] Result<void> find_outside();
     [[nodiscard]] Result<void> find_duplicates();
 

@@ -154,6 +154,54 @@ TEST_F(SqliteStagingTest, ARowThatIsThereAndNoPartOfTheSetIsLeftAlone) {
   }
 }
 
+TEST_F(SqliteStagingTest, RefusedRowsAreFoundWhereverTheyAre) {
+  std::vector<std::string> ids;
+  for (int id = 0; id < 5000; ++id) ids.push_back(std::to_string(id + 1000));
+  file.execute("DELETE FROM written; INSERT INTO written VALUES (3, 'stays')");
+  const auto found = [&](const std::vector<std::size_t>& bad) {
+    std::vector<Row> rows;
+    for (const std::string& id : ids) rows.push_back({id.c_str(), "good"});
+    for (const std::size_t row : bad) rows[row].name = "bad";
+    std::vector<std::size_t> listed;
+    const auto outcome = loop.run(put(*database, plan, rows));
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    if (!outcome) return listed;
+    for (const StagedFault& fault : outcome->faults) {
+      EXPECT_EQ(fault.line, fault.row + 10);
+      EXPECT_EQ(fault.reason, "is outside of what is allowed");
+      listed.push_back(fault.row);
+    }
+    return listed;
+  };
+  for (const std::vector<std::size_t>& bad :
+       {std::vector<std::size_t>{0}, {4999}, {0, 1, 2, 1023, 1024, 2047, 2049, 3000, 4998, 4999}}) {
+    EXPECT_EQ(found(bad), bad);
+  }
+  std::vector<std::size_t> every_second;
+  for (std::size_t row = 1; row < 5000; row += 2) every_second.push_back(row);
+  const auto listed = found(every_second);
+  every_second.resize(100);
+  EXPECT_EQ(listed, every_second);
+  EXPECT_EQ(written(), "3=stays");
+}
+
+TEST_F(SqliteStagingTest, NoMoreRowsAreOfUseWhenAHundredAreWrong) {
+  file.execute("CREATE TABLE strict (id INTEGER PRIMARY KEY, name TEXT) STRICT");
+  auto table = loop.run(describe_table(*database, Dialect::sqlite, "strict", 20));
+  ASSERT_TRUE(table) << table.error().message;
+  SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}}, .existing = "", .first_id = 21};
+  auto prepared = loop.run(prepare_set(*database, Dialect::sqlite, *table, std::move(set), {}));
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  const auto staging = database->stage(*prepared, {});
+  ASSERT_TRUE(loop.run(add(*staging, std::vector<Row>(99, Row{"wrong", "x"}))));
+  EXPECT_FALSE(staging->is_refused());
+  ASSERT_TRUE(loop.run(add(*staging, {{"wrong", "x"}, {"wrong", "x"}})));
+  EXPECT_TRUE(staging->is_refused());
+  const auto outcome = loop.run(staging->apply({}, {}));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->faults.size(), 100u);
+}
+
 TEST_F(SqliteStagingTest, DestroyedAtAnyMomentItLeavesTheOldSetOrTheNew) {
   core::TaskGroup tasks;
   const auto all = [](SqliteDatabase& into, const SetPlan& set, bool& done) -> core::Task<void> {

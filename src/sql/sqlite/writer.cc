@@ -350,7 +350,10 @@ void SqliteWriter::serve() {
 }
 
 Result<void> SqliteWriter::commit() {
-  if (auto done = connection_->run("COMMIT"); !done) return done;
+  if (auto done = connection_->run("COMMIT"); !done) {
+    done.error().at_commit = true;
+    return done;
+  }
   commits_.fetch_add(1, std::memory_order_relaxed);
   committed(changed_);
   return {};

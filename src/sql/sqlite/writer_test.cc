@@ -441,6 +441,30 @@ TEST_F(SqliteTransactionTest, AnErrorEndsIt) {
   EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
 }
 
+TEST_F(SqliteTransactionTest, WhatTheCommitRefusesIsToldApart) {
+  const Statement child = describe("INSERT INTO children VALUES (:id, :parent)");
+  const Statement orphan = describe("INSERT INTO children VALUES (:id, NULL)");
+  for (const bool at_once : {true, false}) {
+    const auto transaction = begin();
+    ASSERT_TRUE(loop.run(transaction->execute(child, texts({"1", "7"}))));
+    std::optional<Error> error;
+    if (at_once) {
+      const auto done = loop.run(transaction->finish(orphan, texts({"2"}), SIZE_MAX));
+      if (!done) error = done.error();
+    } else if (const auto done = loop.run(transaction->commit()); !done) {
+      error = done.error();
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->sqlstate, "23503");
+    EXPECT_TRUE(error->at_commit);
+  }
+  const auto transaction = begin();
+  ASSERT_TRUE(loop.run(transaction->execute(orphan, texts({"1"}))));
+  const auto refused = loop.run(transaction->finish(orphan, texts({"1"}), SIZE_MAX));
+  ASSERT_FALSE(refused);
+  EXPECT_FALSE(refused.error().at_commit);
+}
+
 TEST_F(SqliteTransactionTest, MoreRowsThanTheCallerTakesAreNotCommitted) {
   const auto two = describe("INSERT INTO t(name) VALUES('a'), ('b') RETURNING id");
   auto failed = loop.run(begin()->finish(two, {}, 1));
