@@ -207,13 +207,14 @@ std::string exists_statement(std::string_view sql) {
 void Guards::add(const RequireOptions& options, const http::Pattern& pattern) {
   Rule rule;
   rule.written = std::make_unique<const Requirement>(*parse_requirement(options.that.value));
-  rule.root = make(*rule.written, options, pattern);
+  rule.root = make(*rule.written, options, pattern, true);
   rule.status = static_cast<int>(options.status.value);
   rule.detail = options.detail.empty() ? "This is not permitted." : options.detail;
   rules_.push_back(std::move(rule));
 }
 
-Guards::Node Guards::make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern) {
+Guards::Node Guards::make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,
+                          bool must_hold) {
   Node node{.kind = written.kind, .sources = {}, .parts = {}, .query = queries_.size()};
   for (const Operand& operand : written.operands) {
     if (operand.source) {
@@ -226,9 +227,11 @@ Guards::Node Guards::make(const Requirement& written, const RequireOptions& opti
     }
   }
   if (written.kind == Kind::exists) {
-    queries_.push_back({.written = &written, .options = &options, .statement = {}, .sources = {}});
+    queries_.push_back(
+        {.written = &written, .options = &options, .statement = {}, .sources = {}, .must_hold = must_hold});
   }
-  for (const Requirement& part : written.parts) node.parts.push_back(make(part, options, pattern));
+  must_hold = must_hold && written.kind == Kind::all;
+  for (const Requirement& part : written.parts) node.parts.push_back(make(part, options, pattern, must_hold));
   return node;
 }
 

@@ -67,8 +67,10 @@ class Guards {
     const RequireOptions* options = nullptr;  // until prepare() is done
     sql::Statement statement;
     std::vector<Source> sources;
+    bool must_hold = false;  // there is nothing but and() around it
   };
   [[nodiscard]] std::vector<Query>& queries() { return queries_; }
+  [[nodiscard]] const std::vector<Query>& queries() const { return queries_; }
   void prepared(std::size_t query, sql::Statement statement, const EndpointOptions& endpoint,
                 const http::Pattern& pattern);
   [[nodiscard]] bool empty() const { return rules_.empty(); }
@@ -107,7 +109,8 @@ class Guards {
   };
   struct Case;
 
-  [[nodiscard]] Node make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern);
+  [[nodiscard]] Node make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,
+                          bool must_hold);
 
   std::vector<Rule> rules_;
   std::vector<Query> queries_;

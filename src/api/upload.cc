@@ -132,9 +132,9 @@ core::Task<std::expected<Received, http::Response>> receive_whole(const http::Re
     co_return std::unexpected(http::problem(415, "The body is the file itself."));
   }
   if (!store.takes(*media_type)) co_return std::unexpected(refuse_media_type(file, *media_type));
-  request.body->allow_more(store.limit());
+  if (request.body != nullptr) request.body->allow_more(store.limit());
   Receiver receiver(file, store, std::move(*media_type));
-  for (;;) {
+  while (request.body != nullptr) {
     auto piece = co_await request.body->read();
     if (!piece) co_return std::unexpected(refuse_body(piece.error()));
     if (piece->empty()) break;
@@ -174,17 +174,13 @@ class Form {
     }
     if (received_.has_fields) received_.fields += '&';
     received_.has_fields = true;
-    append_form_text(received_.fields, part_.name);
+    auto refused = append(part_.name);
     received_.fields += '=';
-    co_return std::nullopt;
+    co_return refused;
   }
   core::Task<std::optional<http::Response>> data(std::string_view bytes) {
     if (is_file_) co_return co_await receiver_->write(bytes);
-    append_form_text(received_.fields, bytes);
-    if (received_.fields.size() > most_field_bytes) {
-      co_return http::problem(413, "The fields are longer than " + std::to_string(most_field_bytes) + " bytes.");
-    }
-    co_return std::nullopt;
+    co_return append(bytes);
   }
   core::Task<std::optional<http::Response>> end() {
     if (!std::exchange(in_part_, false) || !is_file_) co_return std::nullopt;
@@ -201,8 +197,18 @@ class Form {
   [[nodiscard]] Received take() { return std::move(received_); }
 
  private:
+  std::optional<http::Response> append(std::string_view text) {
+    if (text.size() > plan_.field_bytes - field_bytes_) {
+      return http::problem(413, "The fields are longer than " + std::to_string(plan_.field_bytes) + " bytes.");
+    }
+    field_bytes_ += text.size();
+    append_form_text(received_.fields, text);
+    return std::nullopt;
+  }
+
   const UploadPlan& plan_;
   std::span<http::BlobStore* const> stores_;
+  std::size_t field_bytes_ = 0;
   Received received_;
   FormDataPart part_;
   std::optional<Receiver> receiver_;
@@ -299,7 +305,9 @@ UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields) {
 core::Task<std::expected<Received, http::Response>> receive_uploads(const http::Request& request,
                                                                     const UploadPlan& plan,
                                                                     std::span<http::BlobStore* const> stores) {
-  if (request.body == nullptr) {
+  // Where there is nothing to read, a connection makes no body; without a length none was meant.
+  const bool is_empty_file = plan.whole && request.field("content-length") == "0";
+  if (request.body == nullptr && !is_empty_file) {
     if (!plan.whole && !form_data_boundary(request.field("content-type"))) {
       co_return std::unexpected(http::problem(415, "The body may be multipart/form-data."));
     }

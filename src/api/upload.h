@@ -14,6 +14,8 @@
 // Files that come with a request, on their way into stores.
 namespace sluice::api {
 
+inline constexpr std::size_t most_field_bytes = 1 << 20;
+
 // The files that one method takes. Made at start, immutable.
 struct UploadPlan {
   struct File {
@@ -23,8 +25,9 @@ struct UploadPlan {
     std::vector<std::string> types;  // for those who describe it: the media types that its store takes; empty: all
   };
   std::vector<File> files;
-  bool whole = false;  // the body itself is the file, the only one
-  std::string fault;   // what the configuration does wrong; empty: nothing
+  bool whole = false;                          // the body itself is the file, the only one
+  std::string fault;                           // what the configuration does wrong; empty: nothing
+  std::size_t field_bytes = most_field_bytes;  // of the other parts together, their names and values as they come
 
   [[nodiscard]] bool empty() const { return files.empty(); }
 };
@@ -40,10 +43,9 @@ struct Received {
   bool has_fields = false;
 };
 
-inline constexpr std::size_t most_field_bytes = 1 << 20;  // of the other parts together
-
-// Reads the body: files go to their stores as they come, and are in them when it returns; an error is the answer.
-// `stores`: by UploadPlan::files.
+// Reads the body (none is an empty file where the whole of it would be one, and the request says that its length is 0):
+// files go to their stores as they come, and are in them when it returns; an error is the answer. `stores`: by
+// UploadPlan::files.
 [[nodiscard]] core::Task<std::expected<Received, http::Response>> receive_uploads(
     const http::Request& request, const UploadPlan& plan, std::span<http::BlobStore* const> stores);
 

@@ -165,6 +165,38 @@ TEST_F(UploadTest, Refused) {
   EXPECT_EQ(status_of(receive_form(part("name=f", "1") + part("name=f", "2") + "--b--")), 422);
 }
 
+TEST_F(UploadTest, FieldsAreMeasuredAsTheyCome) {
+  const std::string body = part("name=a", std::string(600'000, '%')) + part("name=bb", "&=+") + "--b--";
+  for (const std::size_t step : {std::size_t{10'000}, SIZE_MAX}) {
+    const auto got = receive_form(body, step);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->fields.size(), 2 + (3 * 600'000) + 4 + (3 * 3));
+    EXPECT_TRUE(got->fields.ends_with("%25&bb=%26%3D%2B"));
+  }
+  UploadPlan small = form;
+  small.field_bytes = 8;
+  const auto status = [&](std::string_view fields) {
+    return status_of(receive(small, "multipart/form-data; boundary=b", std::string(fields) + "--b--"));
+  };
+  EXPECT_EQ(status(part("name=a", "%%%%") + part("name=bb", "&")), 200);
+  EXPECT_EQ(status(part("name=a", "%%%%") + part("name=bb", "&&")), 413);
+  EXPECT_EQ(status(part("name=a", "%%%%") + part("name=bbbb", "")), 413) << "a name counts too";
+}
+
+TEST_F(UploadTest, AnEmptyFileIsOneWhereItsLengthSaysSo) {
+  ASSERT_TRUE(receive(whole, "a/b", "")) << "in chunks";
+  http::Request request;
+  const std::vector<http::Field> fields{{"Content-Type", "a/b"}, {"Content-Length", "0"}};
+  request.fields = fields;
+  const auto got = receive(whole, request);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->uploads[0].size, "0");
+  EXPECT_EQ(store.files, (std::vector<std::string>{"a/b:", "a/b:"}));
+  EXPECT_EQ(status_of(receive(form, request)), 415) << "no form is without a byte";
+  request.fields = std::span(fields).first(1);
+  EXPECT_EQ(status_of(receive(whole, request)), 400);
+}
+
 TEST_F(UploadTest, WhatTheStoreSays) {
   const auto status_when = [&](Error error) {
     store.broken = error;

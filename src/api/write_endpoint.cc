@@ -115,6 +115,10 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     for (Source& source : step.sources) sources.push_back(&source);
   }
   uploads = plan_uploads(sources, !shape.names.empty());
+  if (!uploads.empty()) {
+    // Fields of a form that have come are written down longer, and have been measured before.
+    uploads.field_bytes = std::min(most_field_bytes, std::exchange(row_limits.row_bytes, SIZE_MAX));
+  }
   main = std::move(before.back());
   before.pop_back();
   if (updates_first) {

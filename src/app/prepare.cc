@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "api/batch/own_fields.h"
 #include "api/openapi/document.h"
 #include "app/certificates.h"
 #include "app/cli.h"
@@ -267,6 +268,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
                                          .set_config = {},
                                          .routes = {},
+                                         .own_fields = {},
                                          .body_limit = plan->options.server.body_limit,
                                          .errors = api::ErrorMap::make({}, plan->options.errors)});
     if (!database_options.is_sqlite() && databases[plan->batch_database]) {
@@ -303,6 +305,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
   if (plan->batch) {
     // Only now do the endpoints stay where they are.
+    std::vector<const api::EndpointOptions*> called;
     for (std::size_t i = 0; i < plan->endpoints.size(); ++i) {
       const Plan::Endpoint& endpoint = plan->endpoints[i];
       if (endpoint.database != plan->batch_database) continue;
@@ -311,7 +314,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                      .writes = endpoint.writes,
                                      .sets = endpoint.sets,
                                      .endpoint = endpoint.index});
+      called.push_back(&plan->options.endpoints[endpoint.index]);
     }
+    const auto role = api::role_plan(plan->options.databases[plan->batch_database].value);
+    plan->batch->own_fields = api::batch::own_fields(role.get(), called);
     plan->routes.push_back(plan->options.batch->path.value);
   }
   if (plan->options.openapi) {

@@ -36,7 +36,7 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
       into.push_back({.table = std::string(row[0].view()),
                       .name = row[1].is_null() ? std::string{} : std::string(row[1].view()),
                       .type = row[2].is_null() ? std::string{} : std::string(row[2].view()),
-                      .in_key = row[3].view() != "0"});
+                      .row_id = row[3].view() != "0"});
     }
   }
   co_return sql::Result<void>{};
@@ -213,6 +213,11 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
     refused(writing.existing.value.empty() ? writing.table : writing.existing, prepared.error());
     return;
   }
+  if (!writing.existing.value.empty()) {
+    auto existing = take(writing.existing, loop_.run(database_.prepare(writing.existing.value, next_id_++, declared_)));
+    if (!existing) return;
+    existing_.emplace_back(method, std::move(*existing));
+  }
   for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
@@ -300,15 +305,16 @@ void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::Method
 // What the file says of the values of each method, against what the database has said of them.
 void EndpointPreparation::check_values() {
   std::vector<config::BoundValue> values;
-  const auto add = [&](std::span<const api::Source> sources, const sql::Statement* statement) {
+  const auto add = [&](std::span<const api::Source> sources, const sql::Statement& statement) {
     const std::size_t first = values.size();
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      const bool described = statement != nullptr && i < statement->described_types.size();
-      values.push_back({.source = &sources[i], .oid = described ? statement->described_types[i] : 0});
+      const bool described = i < statement.described_types.size();
+      // A column's parameter has another name than the column.
+      values.push_back({.source = &sources[i],
+                        .oid = described ? statement.described_types[i] : 0,
+                        .of_column = statement.parameters[i].name != sources[i].name});
     }
-    if (dialect_ == sql::Dialect::sqlite && statement != nullptr) {
-      take_columns(statement->text, std::span(values).subspan(first));
-    }
+    if (dialect_ == sql::Dialect::sqlite) take_columns(statement.text, std::span(values).subspan(first));
   };
   const auto check = [&](http::Method method) {
     const sql::Table* table = nullptr;
@@ -323,30 +329,37 @@ void EndpointPreparation::check_values() {
     values.clear();
   };
   if (made_.get) {
-    add(made_.get->sources, &made_.get->statement);
+    add(made_.get->sources, made_.get->statement);
+    if (made_.get->guards) add_guards(*made_.get->guards, values);
     check(http::Method::get);
   }
   for (const auto& write : made_.writes) {
-    for (const auto& step : write->before) add(step.sources, &step.statement);
-    if (write->update_first) add(write->update_first->sources, &write->update_first->statement);
-    add(write->main.sources, &write->main.statement);
+    for (const auto& step : write->before) add(step.sources, step.statement);
+    if (write->update_first) add(write->update_first->sources, write->update_first->statement);
+    add(write->main.sources, write->main.statement);
+    if (write->guards) add_guards(*write->guards, values);
     check(write->method);
   }
   for (const auto& set : made_.sets) {
-    add(set->staged, nullptr);
-    add(set->shared, nullptr);
+    for (const api::Source& source : set->staged) values.push_back({.source = &source, .of_column = true});
+    for (std::size_t i = 0; i < set->shared.size(); ++i) {
+      const bool of_column = set->set.parameters[i].name != set->shared[i].name;
+      values.push_back({.source = &set->shared[i], .of_column = of_column});
+    }
+    add_existing(*set, values);
+    if (set->guards) add_guards(*set->guards, values);
     check(set->method);
   }
 }
 
 void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values) {
-  const sql::Compared compared = sql::compared_columns(statement);
-  if (compared.pairs.empty()) return;
-  // A view or a virtual table is here without its columns.
+  const std::vector<sql::Compared> compared = sql::compared_columns(statement);
+  if (compared.empty()) return;
   const std::string_view text =
-      "SELECT lower(m.name), lower(c.name), c.type, c.pk FROM sqlite_schema m, pragma_table_xinfo(m.name) c"
-      " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' UNION ALL"
-      " SELECT lower(name), NULL, NULL, 0 FROM sqlite_schema WHERE type = 'view' OR sql LIKE 'create virtual%'";
+      "SELECT lower(m.name), lower(c.name), c.type, upper(c.type) = 'INTEGER' AND c.pk = 1 AND"
+      " (SELECT count(*) FROM pragma_table_xinfo(m.name) WHERE pk <> 0) = 1"
+      " FROM sqlite_schema m, pragma_table_xinfo(m.name) c"
+      " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%'";
   if (!stored_) {
     stored_.emplace();
     const auto query = loop_.run(database_.prepare(text, next_id_++, {}));
@@ -355,23 +368,58 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
       if (!read) stored_->clear();
     }
   }
-  for (const auto& [parameter, name] : compared.pairs) {
+  for (const auto& [parameter, name, tables] : compared) {
     if (parameter >= values.size()) continue;
-    config::BoundValue& value = values[parameter];
-    // Of all tables that the statement may mean, and they have to agree.
+    // One alone has it, and what the others have is known.
     const StoredColumn* found = nullptr;
-    bool agree = true;
-    for (const StoredColumn& column : *stored_) {
-      if (std::ranges::find(compared.names, column.table) == compared.names.end()) continue;
-      if (column.name.empty()) return;
-      if (column.name != name) continue;
-      agree = agree && (found == nullptr || (found->type == column.type && found->in_key == column.in_key));
-      found = &column;
+    std::size_t count = 0;
+    for (const std::string& table : tables) {
+      bool known = false;
+      for (const StoredColumn& column : *stored_) {
+        if (column.table != table) continue;
+        known = true;
+        if (column.name != name) continue;
+        found = &column;
+        ++count;
+      }
+      if (!known) count = SIZE_MAX / 2;
     }
-    if (found == nullptr || !agree) continue;
-    value.type = found->type;
-    value.in_key = found->in_key;
+    if (count != 1) continue;
+    values[parameter].type = found->type;
+    values[parameter].row_id = found->row_id;
   }
+}
+
+void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values) {
+  for (const api::Guards::Query& query : guards.queries()) {
+    const std::size_t first = values.size();
+    for (std::size_t i = 0; i < query.sources.size(); ++i) {
+      const auto& types = query.statement.described_types;
+      values.push_back({.source = &query.sources[i], .oid = i < types.size() ? types[i] : 0});
+    }
+    // Elsewhere than among what must hold, a default may be there to find nothing.
+    if (dialect_ != sql::Dialect::sqlite || !query.must_hold) continue;
+    std::string_view inner = query.statement.text;
+    inner.remove_prefix(std::min<std::size_t>(inner.size(), api::exists_statement_offset));
+    inner = inner.substr(0, inner.rfind(')'));
+    take_columns(inner, std::span(values).subspan(first));
+  }
+}
+
+void EndpointPreparation::add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values) {
+  const auto existing = std::ranges::find(existing_, set.method, &std::pair<http::Method, sql::Statement>::first);
+  if (existing == existing_.end()) return;
+  const sql::Statement& statement = existing->second;
+  std::vector<config::BoundValue> found;
+  for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
+    const auto parameter = std::ranges::find(set.set.parameters, statement.parameters[i].name, &sql::Parameter::name);
+    if (parameter == set.set.parameters.end()) return;
+    const bool described = i < statement.described_types.size();
+    found.push_back({.source = &set.shared[static_cast<std::size_t>(parameter - set.set.parameters.begin())],
+                     .oid = described ? statement.described_types[i] : 0});
+  }
+  if (dialect_ == sql::Dialect::sqlite) take_columns(statement.text, found);
+  values.insert(values.end(), found.begin(), found.end());
 }
 
 std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of(const api::MethodOptions* method,

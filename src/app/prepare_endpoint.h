@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/config/source.h"
@@ -44,12 +45,15 @@ class EndpointPreparation {
     std::string table;  // both in lower case
     std::string name;   // empty: what it has is not known
     std::string type;
-    bool in_key = false;
+    bool row_id = false;  // it is an INTEGER PRIMARY KEY
   };
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
   // SQLite: what is known of the columns that a statement's parameters meet.
   void take_columns(std::string_view statement, std::span<config::BoundValue> values);
+  // Of the values of an endpoint's guards, and of `existing`, against what the database says of their statements.
+  void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);
+  void add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values);
   // What methods that write have in common.
   template <class WritePlan>
   void complete(WritePlan& made, const api::MethodOptions& writing);
@@ -81,7 +85,8 @@ class EndpointPreparation {
   std::shared_ptr<const api::CurrentRow> current_;   // what methods that write compare; null: there is no version
   std::vector<std::string> used_;                    // names of parameters that statements take
   std::optional<std::vector<StoredColumn>> stored_;  // SQLite: of all tables, once somebody asked
-  bool whole_ = true;                                // every statement was taken
+  std::vector<std::pair<http::Method, sql::Statement>> existing_;  // as the file has them
+  bool whole_ = true;                                              // every statement was taken
   std::optional<sql::Error> away_;
 };
 

@@ -13,12 +13,15 @@ namespace {
 constexpr std::array<std::string_view, 12> telling = {"authorization", "cookie",  "token",     "secret",
                                                       "password",      "passwd",  "apikey",    "api-key",
                                                       "api_key",       "session", "signature", "credential"};
-// Headers whose values are addresses, with query strings of their own.
+// Headers whose values are addresses, with credentials and query strings of their own.
 constexpr std::array<std::string_view, 6> addresses = {"referer",        "referrer",      "x-original-url",
                                                        "x-original-uri", "x-rewrite-url", "x-forwarded-uri"};
 
+// Words of names: "x-auth-key", "private_key".
+constexpr std::array<std::string_view, 7> telling_words = {"auth",       "jwt",      "key", "pass",
+                                                           "passphrase", "passcode", "pwd"};
 // Whole names.
-constexpr std::array<std::string_view, 6> known = {"key", "code", "sig", "pwd", "auth", "jwt"};
+constexpr std::array<std::string_view, 2> known = {"code", "sig"};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -40,6 +43,15 @@ std::string decoded(std::string_view text) {
   return result;
 }
 
+bool has_telling_word(std::string_view name) {
+  for (;;) {
+    const auto end = name.find_first_of("-_.");
+    if (std::ranges::find(telling_words, name.substr(0, end)) != telling_words.end()) return true;
+    if (end == name.npos) return false;
+    name.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 Redaction::Redaction(std::span<const std::string> more) {
@@ -49,27 +61,43 @@ Redaction::Redaction(std::span<const std::string> more) {
 bool Redaction::hides(std::string_view name) const {
   const std::string small = lower(name);
   return std::ranges::any_of(telling, [&](std::string_view part) { return small.contains(part); }) ||
-         std::ranges::find(known, small) != known.end() || std::ranges::find(more_, small) != more_.end();
+         has_telling_word(small) || std::ranges::find(known, small) != known.end() ||
+         std::ranges::find(more_, small) != more_.end();
 }
 
-void Redaction::append_query(std::string& out, std::string_view query) const {
-  for (bool first = true; first || !query.empty(); first = false) {
-    const auto end = std::min(query.find('&'), query.size());
-    const std::string_view pair = query.substr(0, end);
+void Redaction::append_query(std::string& out, std::string_view query) const { append_pairs(out, query, "&"); }
+
+void Redaction::append_address(std::string& out, std::string_view address) const {
+  // Of "//user:password@host"; "/a//b@c" is a path.
+  const auto slashes = address.find("//");
+  const bool has_host = slashes == 0 || (slashes != address.npos && address[slashes - 1] == ':');
+  if (has_host) {
+    const std::string_view host = address.substr(slashes + 2, address.find_first_of("/?#", slashes + 2) - slashes - 2);
+    if (const auto at = host.rfind('@'); at != host.npos) {
+      out += address.substr(0, slashes + 2);
+      out += hidden;
+      address.remove_prefix(slashes + 2 + at);
+    }
+  }
+  const auto query = address.find_first_of("?#");
+  out += address.substr(0, query == address.npos ? query : query + 1);
+  if (query != address.npos) append_pairs(out, address.substr(query + 1), "&?#");
+}
+
+void Redaction::append_pairs(std::string& out, std::string_view pairs, std::string_view separators) const {
+  for (;;) {
+    const auto end = std::min(pairs.find_first_of(separators), pairs.size());
+    const std::string_view pair = pairs.substr(0, end);
     const auto equals = pair.find('=');
-    if (!first) out += '&';
     if (equals != pair.npos && hides(decoded(pair.substr(0, equals)))) {
       out += pair.substr(0, equals + 1);
       out += hidden;
     } else {
       out += pair;
     }
-    if (end == query.size()) return;
-    query.remove_prefix(end + 1);
-    if (query.empty()) {
-      out += '&';
-      return;
-    }
+    if (end == pairs.size()) return;
+    out += pairs[end];
+    pairs.remove_prefix(end + 1);
   }
 }
 
@@ -90,13 +118,12 @@ void Redaction::append_fields(std::string& out, std::span<const http::Field> fie
     for (std::size_t j = i; j < fields.size(); ++j) {
       if (!same(fields[j])) continue;
       if (j != i) out += ',';
-      const auto query = is_address ? fields[j].value.find('?') : std::string_view::npos;
-      if (hide || query == std::string_view::npos) {
+      if (hide || !is_address) {
         append_log_string(out, hide ? hidden : fields[j].value);
         continue;
       }
-      std::string address(fields[j].value.substr(0, query + 1));
-      append_query(address, fields[j].value.substr(query + 1));
+      std::string address;
+      append_address(address, fields[j].value);
       append_log_string(out, address);
     }
     if (several) out += ']';

@@ -38,6 +38,34 @@ TEST(Redaction, OfAddressesInFields) {
                  R"("x-original-url":"/a?token=***","origin":"http://a?"})");
 }
 
+TEST(Redaction, OfWhoAsksInAddresses) {
+  const std::vector<http::Field> fields = {{"Referer", "http://u:p@h/?password=a#access_token=b"},
+                                           {"referer", "https://u:p%40q@w@h"},
+                                           {"referer", "//t@h:80/a@b?x=c@d"},
+                                           {"referer", "http://h/#id_token=e"},
+                                           {"referer", "http://h/?x=1#jwt=f?key=g"},
+                                           {"referer", "/a//b@c"},
+                                           {"referer", "http://u:p@"},
+                                           {"referer", "http:"}};
+  std::string out;
+  Redaction().append_fields(out, fields);
+  EXPECT_EQ(out, R"({"referer":["http://***@h/?password=***#access_token=***","https://***@h","//***@h:80/a@b?x=c@d",)"
+                 R"("http://h/#id_token=***","http://h/?x=1#jwt=***?key=***","/a//b@c","http://***@","http:"]})");
+}
+
+TEST(Redaction, ByWordsOfNames) {
+  const Redaction redaction;
+  for (const char* name : {"X-Auth", "X-Auth-Key", "X-Access-Key", "X-Jwt", "Private-Key", "X-Passphrase", "x_pass",
+                           "Ocp-Apim-Subscription-Key", "X-Jwt-Assertion", "X-Auth-Token", "X-Session-Id", "key",
+                           "private_key", "X-Client-Secret", "PWD", "sig", "code"}) {
+    EXPECT_TRUE(redaction.hides(name)) << name;
+  }
+  for (const char* name : {"Author", "X-Authenticated-User", "Keep-Alive", "X-Monkey", "X-Keys", "X-Passenger", "-", "",
+                           "Host", "X-Code", "Accept", "By-pass-through-", "X-Bypass"}) {
+    EXPECT_EQ(redaction.hides(name), std::string_view(name).contains("-pass-")) << name;
+  }
+}
+
 TEST(Redaction, OfFields) {
   const std::vector<http::Field> fields = {
       {"Host", "a"},     {"Authorization", "Bearer x"}, {"Cookie", "a=b"}, {"X-Forwarded", "1"},

@@ -9,19 +9,17 @@
 // of their own, says nothing of it.
 namespace sluice::sql {
 
+// A parameter that the statement mentions once, where it can only stand for a value of one column: nothing that the
+// statement returns, or changes, is left without `column = ?1`, or it writes the parameter to the column.
 struct Compared {
-  struct Pair {
-    std::size_t parameter = 0;  // counted from 0
-    std::string column;         // in lower case, without what it may be qualified with
-  };
-  // `column = ?1` and the like, `column BETWEEN ?1 AND ?2`, `column IN (?1, ?2)`, `INSERT INTO t (column) VALUES (?1)`.
-  // Nothing is guessed: where WITH, UNION or an alias might mean something else by
-  // a column's name, it is not here.
-  std::vector<Pair> pairs;
-  std::vector<std::string> names;  // all that may be a table's, in lower case
+  std::size_t parameter = 0;        // counted from 0
+  std::string column;               // names are in lower case
+  std::vector<std::string> tables;  // of the main schema: one of them has the column
 };
 
-// A statement as SQLite takes it, with the placeholders of ParsedSql::text.
-[[nodiscard]] Compared compared_columns(std::string_view statement);
+// `statement` as SQLite takes it, with the placeholders of ParsedSql::text. Nothing is guessed: of WITH, UNION, OR, a
+// subquery or a function in FROM, an alias with the column's name, and all else that may mean something else, nothing
+// is said.
+[[nodiscard]] std::vector<Compared> compared_columns(std::string_view statement);
 
 }  // namespace sluice::sql

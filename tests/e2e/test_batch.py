@@ -38,6 +38,11 @@ existing = "SELECT tag FROM tags WHERE film = :slug"
 columns.film = {{ key = true, from = "path.slug" }}
 columns.tag = {{ key = true }}
 [[endpoint]]
+path = "/me"
+require = "eq(header.X-User-Role, 'admin')"
+get = "SELECT slug FROM films WHERE slug = :user"
+params.user = {{ from = "header.X-User" }}
+[[endpoint]]
 path = "/many/{{n:int}}"
 get = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < :n)
          SELECT n, 'some text that takes its room' AS text FROM c"""
@@ -164,6 +169,22 @@ def test_what_a_batch_cannot_do(films):
     assert "20 that are taken" in films.refused(400, *[post(str(n)) for n in range(21)])["detail"]
 
 
+def test_a_call_does_not_say_who_its_client_is(films):
+    films.batch(post("ada"), post("root"))
+    me = {"method": "GET", "path": "/me"}
+    user, admin = "X-User: ada", "X-User-Role: admin"
+    answer = films.send([me, {**me, "headers": {"X-Other": "1"}}], user, admin)
+    assert [each["body"] for each in json.loads(answer.body)] == [[{"slug": "ada"}]] * 2
+    for name, value in (("X-User", "root"), ("x-user-role", "admin")):
+        for fields in ((user, "X-User-Role: guest"), (user, admin), ()):
+            refused = films.send([me, {**me, "headers": {name: value}}], *fields)
+            problem = json.loads(refused.body)
+            assert (refused.status, problem["pointer"]) == (400, f"/1/headers/{name}"), problem
+    # Also where the call's own endpoint does not ask for it.
+    assert films.refused(400, {**post("x"), "headers": {"X-USER": "root"}})["pointer"] == "/0/headers/X-USER"
+    assert films.refused(403, me)["call"] == 0
+
+
 def test_what_cannot_be_read(films):
     for raw, pointer, says in ((b"[{}", "", "no JSON"), (b'[{"method":"GET","path":"/../x"}]', "/0/path", "no path"),
                                (b'[{"method":"GET","path":"/films"},{"method":"GET","path":"/films/${0.0.slug}"}]',
@@ -254,3 +275,26 @@ delete = "DELETE FROM batch_notes"
     stranger = f'Authorization: Bearer {secret.token(soon(sub="bob", role="postgres"))}'
     assert served.send(calls, stranger).status == 403
     assert postgres.psql("SELECT n FROM batch_notes").decode().split() == ["7"]
+
+
+def test_a_call_does_not_choose_its_role(sluice, postgres):
+    postgres.psql("""DROP TABLE IF EXISTS batch_own;
+        DO $$ BEGIN CREATE ROLE batch_a; CREATE ROLE batch_b; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        CREATE TABLE batch_own (owner text); INSERT INTO batch_own VALUES ('batch_a'), ('batch_b');
+        ALTER TABLE batch_own ENABLE ROW LEVEL SECURITY; GRANT SELECT ON batch_own TO batch_a, batch_b;
+        CREATE POLICY own ON batch_own USING (owner = current_user);""")
+    served = Films(sluice(f'''
+[database.main]
+url = "{postgres.url()}"
+role = "header.X-Role"
+[batch]
+[[endpoint]]
+path = "/own"
+get = "SELECT owner FROM batch_own"
+'''))
+    own = {"method": "GET", "path": "/own"}
+    answer = served.send([own, own], "X-Role: batch_a")
+    assert [each["body"] for each in json.loads(answer.body)] == [[{"owner": "batch_a"}]] * 2
+    for role in ("batch_b", "postgres"):
+        refused = served.send([own, {**own, "headers": {"x-role": role}}], "X-Role: batch_a")
+        assert (refused.status, json.loads(refused.body)["pointer"]) == (400, "/1/headers/x-role")

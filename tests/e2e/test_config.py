@@ -1,6 +1,7 @@
 """What `sluice check` and `sluice serve` say of a configuration that is wrong: exit code 3, and where it is wrong."""
 import os
 import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -192,14 +193,29 @@ WRONG_VALUES = [
      'is declared as text, and the database takes it for an integer'),
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = { default = "many" }', '"many"',
      'this default of "n" is not an integer'),
-    ('path = "/a/{n:int}"\nget = "SELECT n FROM numbers WHERE made = :n"', "{n:int}",
-     'is declared as int, and the database takes it for a date'),
-    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = { type = "real" }', '"real"',
-     'is declared as real, and the database takes it for an integer'),
+    ('path = "/a"\nget = "SELECT n FROM numbers WHERE made = :n"\nparams.n = "bool"', '"bool"',
+     'is declared as bool, and the database takes it for a date'),
     ('path = "/a"\n[endpoint.patch]\ntable = "numbers"\nset = true\ncolumns.n = { key = true, type = "bool" }\n'
      'columns.text = {}', '"bool"', 'is declared as bool, and the database takes it for an integer'),
 ]
+WRONG_ON_POSTGRES = [
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = { type = "real" }', '"real"',
+     'is declared as real, and the database takes it for an integer'),
+    ('path = "/a"\nget = "SELECT 1 AS a"\nrequire = "not(exists(SELECT 1 FROM numbers WHERE n = :n))"\n'
+     'params.n = { default = "abc" }', '"abc"', 'this default of "n" is not an integer'),
+]
 WRONG_ANYWHERE = [
+    ('path = "/a/{m}"\nparams.m = "bool"\n[endpoint.put]\ntable = "numbers"\ncolumns.n = { key = true }\n'
+     'existing = "SELECT n FROM numbers WHERE n = :m"', '"bool"',
+     'is declared as bool, and the database takes it for an integer'),
+    ('path = "/a"\nparams.m = { from = "query.m", default = "abc" }\n[endpoint.patch]\ntable = "numbers"\nset = true\n'
+     'columns.n = { key = true }\nexisting = "SELECT n FROM numbers WHERE n = :m"', '"abc"',
+     'this default of "m" is not an integer'),
+    ('path = "/a"\nget = "SELECT 1 AS a"\nrequire = "and(present(query.n), exists(SELECT 1 FROM numbers WHERE n = (:n)))"\n'
+     'params.n = { default = "abc" }', '"abc"', 'this default of "n" is not an integer'),
+    ('path = "/a"\npost = "INSERT INTO numbers (text) VALUES (:t)"\nparams.n = { from = "query.n", type = "bool" }\n'
+     '[endpoint.delete]\nsql = "DELETE FROM numbers"\nrequire = "exists(SELECT 1 FROM numbers f WHERE f.n IS NOT NULL AND f.n = :n)"',
+     '"bool"', 'is declared as bool, and the database takes it for an integer'),
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n > :x AND n < :y"\nparams.y = { from = "query.x", type = "int" }',
      '"query.x"', '"x" and "y" come from the same query parameter, "x"'),
     ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\ncolumns.txet = {}', 'txet',
@@ -221,7 +237,7 @@ WRONG_ON_SQLITE = [
 
 
 @pytest.mark.parametrize("kind, lines, needle, says",
-                         [("postgres", *one) for one in WRONG_VALUES + WRONG_ANYWHERE]
+                         [("postgres", *one) for one in WRONG_VALUES + WRONG_ON_POSTGRES + WRONG_ANYWHERE]
                          + [("sqlite", *one) for one in WRONG_ANYWHERE + WRONG_ON_SQLITE]
                          # SQLite has no dates.
                          + [("sqlite", *one) for one in WRONG_VALUES if "date" not in one[2]])
@@ -238,3 +254,171 @@ def test_what_the_database_says_otherwise(request, tmp_path, small_sqlite, kind,
         assert failed.returncode == 3, failed.stdout + failed.stderr
         assert says in failed.stderr, failed.stderr
         assert f"sluice.toml:{place(text, needle)}: error: " in failed.stderr, failed.stderr
+
+
+TYPES = {"t": 'type = "text"', "i": 'type = "int"', "r": 'type = "real"', "b": 'type = "bool"'}
+SQLITE_SCHEMA = """
+CREATE TABLE films (id INTEGER PRIMARY KEY, slug TEXT UNIQUE, title TEXT, genre_id INTEGER, votes INT, score REAL,
+                    price DECIMAL(10,2), seen BOOLEAN, flag INTEGER, day DATE, ts INTEGER, n NUMERIC, code INTEGER, tags TEXT);
+CREATE TABLE settings (id INTEGER PRIMARY KEY, key INTEGER, value INTEGER, tags TEXT);
+CREATE TABLE prefs (user INTEGER, enabled INTEGER, v TEXT, PRIMARY KEY (user, enabled));
+CREATE TABLE u (code TEXT, name TEXT, id TEXT);
+CREATE TABLE gaps (span INTERVAL, only INTEGER UNIQUE);
+CREATE VIEW v AS SELECT id || '' AS id, title FROM films;
+CREATE VIRTUAL TABLE ft USING fts5(title, code);
+"""
+# Statements that work as they are, with what is said of each parameter: a type, or a default.
+FINE_ON_SQLITE = [
+    ("SELECT * FROM films WHERE :g = '' OR genre_id = :g", 'g = { default = "" }'),
+    ("SELECT * FROM films WHERE :g = '' OR genre_id = :g", 'g = { default = "", type = "text" }'),
+    ("SELECT * FROM films WHERE :g = 'all' OR genre_id = :g", 'g = { default = "all" }'),
+    ("SELECT * FROM films WHERE id = :t OR title = :t", ""),
+    ("SELECT * FROM films WHERE title = :t OR id = :t", ""),
+    ("SELECT * FROM films WHERE id = :t OR title LIKE '%' || :t || '%'", ""),
+    ("SELECT * FROM films WHERE :t IN (id, slug)", ""),
+    ("SELECT * FROM films WHERE votes >= :r", ""),
+    ("SELECT * FROM films WHERE votes BETWEEN :r AND :r2", 'r2 = "real"'),
+    ("SELECT * FROM films WHERE votes = :r", ""),
+    ("SELECT s.id FROM settings s, json_each(s.tags) j WHERE j.value = :t", ""),
+    ("SELECT s.id FROM settings s, json_each(s.tags) j WHERE j.key = :t", ""),
+    ("SELECT s.id FROM settings s JOIN json_tree(s.tags) j WHERE j.fullkey = :t", ""),
+    ("SELECT id FROM settings WHERE EXISTS (SELECT 1 FROM json_each(settings.tags) WHERE value = :t)", ""),
+    ("SELECT settings.id FROM settings, json_each(tags) WHERE json_each.value IN (:t)", ""),
+    ("SELECT * FROM (SELECT slug AS 'code' FROM films) WHERE code = :t", ""),
+    ("SELECT * FROM (SELECT slug code FROM films) WHERE code = :t", ""),
+    ("SELECT * FROM (SELECT slug 'code' FROM films) AS s WHERE s.code = :t", ""),
+    ("SELECT * FROM (SELECT slug AS [code] FROM films) AS s WHERE s.[code] = :t", ""),
+    ("WITH x(code) AS (SELECT slug FROM films) SELECT * FROM x WHERE code = :t", ""),
+    ("SELECT * FROM films WHERE price = :t", ""),
+    ("SELECT * FROM films WHERE n = :t", ""),
+    ("SELECT * FROM films WHERE seen = :t", ""),
+    ("SELECT * FROM films WHERE score = :s", 's = { default = "-inf" }'),
+    ("SELECT v FROM prefs WHERE user = :i AND enabled = :b", ""),
+    ("SELECT * FROM films WHERE flag = :b", ""),
+    ("SELECT * FROM films WHERE flag = :f", 'f = { type = "bool", default = false }'),
+    ("SELECT * FROM films WHERE day BETWEEN :t AND :t2 AND ts > unixepoch(:t)", 't2 = "text"'),
+    ("SELECT u.code FROM u WHERE u.code = :t AND EXISTS (SELECT 1 FROM films WHERE films.title = u.name)", ""),
+    ("SELECT f.id FROM films f JOIN u ON u.name = f.title WHERE u.code = :t", ""),
+    ("SELECT title FROM v WHERE id = :t", ""),
+    ("SELECT ft.title FROM ft, films WHERE ft.code = :t", ""),
+    ("SELECT name FROM u NATURAL JOIN films WHERE code = :t", ""),
+    ("SELECT * FROM films WHERE id <> :x", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE id LIKE :t AND votes GLOB :t", ""),
+    ("SELECT * FROM films WHERE id = nullif(:x, '')", 'x = { default = "" }'),
+    ("SELECT genre_id, count(*) AS votes FROM films GROUP BY 1 HAVING votes = :r", ""),
+    ("SELECT * FROM films WHERE (title, id) > (:t, :i)", ""),
+    ("SELECT f.id FROM films f, pragma_table_info('films') p WHERE p.type = :t", ""),
+    # What may be left to find nothing.
+    ("SELECT * FROM films WHERE slug = :t OR id = :x", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE id IN (:i, :x)", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE id NOT IN (:x)", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE NOT id = :x AND NOT (votes = :y)", 'x = { default = "" }\nparams.y = { default = "no" }'),
+    ("SELECT * FROM films WHERE id IS NOT :x", 'x = { default = "" }'),
+    ("SELECT title, id = :x AS chosen FROM films", 'x = { default = "" }'),
+    ("SELECT * FROM films ORDER BY id = :x DESC, CASE WHEN votes = :y THEN 1 END", 'x = { default = "" }\nparams.y = { default = "" }'),
+    ("SELECT f.id FROM films f LEFT JOIN settings s ON s.id = f.id AND s.key = :x", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE slug = :t AND NOT EXISTS (SELECT 1 FROM settings WHERE id = :x)", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE (score > 1 OR votes = :x)", 'x = { default = "" }'),
+    ("SELECT * FROM films WHERE id = CASE WHEN :x = '' THEN id ELSE :x END", 'x = { default = "" }'),
+    # Columns of another kind.
+    ("SELECT span FROM gaps WHERE span = :t", ""),
+    ("SELECT span FROM gaps WHERE only = :b", ""),
+    ("SELECT u.id FROM films, u WHERE u.id = :t", ""),
+    ("SELECT u.id FROM films CROSS JOIN u \"films2\", u WHERE films2.id = :t", ""),
+    ("SELECT films.name FROM u AS films WHERE films.code = :t", ""),
+    ("SELECT slug AS code FROM films WHERE code = :t", ""),
+    ("SELECT e.key FROM settings, json_each('[1]') AS e WHERE e.key = :t", ""),
+    ("SELECT seq FROM pragma_index_list('films'), films WHERE origin = :t", ""),
+    ("SELECT id FROM films WHERE id = :t || ''", ""),
+    ("SELECT id FROM films WHERE id = :t COLLATE nocase", ""),
+    ("SELECT id FROM films WHERE votes BETWEEN 1 AND id = :t", ""),
+    ("SELECT id FROM films WHERE id = :t UNION SELECT code FROM u WHERE code = :t", ""),
+    ("SELECT id FROM films WHERE +id = :t", ""),
+    ("SELECT id FROM films WHERE instr(',' || :t || ',', ',' || id || ',')", ""),
+]
+FINE_WRITES_ON_SQLITE = [
+    ("INSERT INTO films (slug, votes) VALUES (:t, nullif(:x, ''))", 'x = { default = "" }'),
+    ("INSERT INTO films (slug, votes, flag) VALUES (:t, :r, :b)", ""),
+    ("INSERT INTO films (price, seen, n) VALUES (:t, :t, :t2)", 't2 = "text"'),
+    ("INSERT INTO films (slug, votes) VALUES (:t, 1) ON CONFLICT (slug) DO UPDATE SET votes = votes + :i", ""),
+    ("INSERT INTO films (id, slug) SELECT :i, :t WHERE NOT EXISTS (SELECT 1 FROM films WHERE id = :x)", 'x = { default = "" }'),
+    ("UPDATE films SET title = u.name FROM u WHERE u.id = :t", ""),
+    ("UPDATE films SET votes = CASE WHEN :t = '' THEN NULL ELSE :t END WHERE id = :i", ""),
+    ("UPDATE films SET seen = :b, n = :t, votes = :r WHERE slug = :t2", 't2 = "text"'),
+    ("DELETE FROM films WHERE id = :t OR slug = :t", ""),
+    ("DELETE FROM u WHERE id = :t AND code IN (SELECT slug FROM films)", ""),
+]
+FINE_ANYWHERE = """
+[[endpoint]]
+path = "/table"
+[endpoint.post]
+table = "films"
+columns.price = { type = "text" }
+columns.seen = { type = "text" }
+columns.votes = { default = "0" }
+[[endpoint]]
+path = "/exists"
+get = "SELECT 1 AS a"
+params.g = { default = "7" }
+require = "or(exists(SELECT 1 FROM films WHERE id = :g), not(exists(SELECT 1 FROM films WHERE id = (:g))))"
+[[endpoint]]
+path = "/existing/{id}"
+params.id = "text"
+[endpoint.put]
+table = "films"
+columns.id = { key = true }
+existing = "SELECT id FROM films WHERE slug = :id"
+"""
+FINE_TABLES_ON_SQLITE = """
+[[endpoint]]
+path = "/flags"
+params.x = { default = "" }
+get = "SELECT 1 AS a"
+require = "not(exists(SELECT 1 FROM films WHERE id = :x))"
+[endpoint.patch]
+table = "prefs"
+columns.enabled = { key = true, type = "bool" }
+columns.user = { key = true }
+columns.v = {}
+[endpoint.post]
+table = "films"
+columns.votes = { type = "real" }
+columns.flag = { type = "bool" }
+columns.n = { type = "text", default = "many" }
+"""
+FINE_ON_POSTGRES = [
+    ("SELECT * FROM films WHERE score >= :t AND seen = :t2", 't2 = "text"'),
+    ("SELECT * FROM films WHERE seen = :s", 's = { default = "tru" }'),
+    ("SELECT * FROM films WHERE seen = :i", ""),
+    ("SELECT * FROM films WHERE d >= :lo AND d <= :hi", 'lo = { default = "-infinity" }\nparams.hi = { default = "inf" }'),
+    ("SELECT * FROM films WHERE r < :x AND score <> :y", 'x = { default = "+INF" }\nparams.y = { default = "nan" }'),
+    ("SELECT * FROM films WHERE day = :i", ""),
+    ("SELECT * FROM films WHERE id = :n", 'n = { default = " 7 " }'),
+    ("SELECT * FROM films WHERE :g::text = '' OR id::text = :g", 'g = { default = "" }'),
+    ("SELECT * FROM films WHERE at >= :a", 'a = { default = "-infinity" }'),
+    ("SELECT * FROM films WHERE id = ANY (:a)", 'a = { default = "{}" }'),
+]
+
+
+def endpoints(statements, key):
+    for number, (sql, params) in enumerate(statements):
+        used = set(re.findall(r":([tirb])\b", sql))
+        yield (f'[[endpoint]]\npath = "/{key}{number}"\n{key} = """{sql}"""\n' + (f"params.{params}\n" if params else "")
+               + "".join(f"params.{name} = {{ {TYPES[name]} }}\n" for name in used))
+
+
+def test_what_works_is_not_refused_on_sqlite(tmp_path):
+    with sqlite3.connect(tmp_path / "films.db") as database:
+        database.executescript(SQLITE_SCHEMA)
+    database.close()
+    checked = run(tmp_path, '[database.main]\nurl = "sqlite:films.db"\n' + "".join(endpoints(FINE_ON_SQLITE, "get"))
+                  + "".join(endpoints(FINE_WRITES_ON_SQLITE, "post")) + FINE_ANYWHERE + FINE_TABLES_ON_SQLITE)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_what_works_is_not_refused_on_postgres(tmp_path, postgres):
+    postgres.psql("DROP TABLE IF EXISTS films CASCADE; CREATE TABLE films (id int PRIMARY KEY, slug text, votes int,"
+                  " price numeric, score numeric(5,2), r real, d float8, seen boolean, day date, at timestamptz)")
+    checked = run(tmp_path, f'[database.main]\nurl = "{postgres.url()}"\n' + "".join(endpoints(FINE_ON_POSTGRES, "get"))
+                  + FINE_ANYWHERE)
+    assert checked.returncode == 0, checked.stderr

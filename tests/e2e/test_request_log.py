@@ -85,7 +85,8 @@ def test_requests_become_rows_without_credentials(sluice, log):
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""))
     token = SECRET.token(soon(sub="ada"))
     server.get("/films/alien?x=1&access_token=hush-1&pin=hush-2", f"Authorization: Bearer {token}", "Cookie: session=hush-3",
-               "X-Pin: hush-4", "User-Agent: \u00e9 \"quoted\"", "X-Api-Key: hush-5", "Referer: http://a/?y=2&pin=hush-6")
+               "X-Pin: hush-4", "User-Agent: \u00e9 \"quoted\"", "X-Api-Key: hush-5",
+               "Referer: http://u:hush-7@a/?y=2&pin=hush-6", "X-Auth-Key: hush-8")
     server.get("/none")
     with server.connect() as connection:
         connection.send(b"no request\r\n\r\n")
@@ -99,8 +100,9 @@ def test_requests_become_rows_without_credentials(sluice, log):
     assert (alien["subject"], alien["client"], alien["note"]) == ("ada", "127.0.0.1", "n")
     assert alien["bytes"] == len('{"slug":"alien"}\n') and not alien["broken"] and alien["duration_us"] > 0
     headers = json.loads(alien["headers"]) if log.kind == "sqlite" else alien["headers"]
-    assert (headers["authorization"], headers["cookie"], headers["x-pin"], headers["x-api-key"]) == ("***",) * 4
-    assert headers["referer"] == "http://a/?y=2&pin=***"
+    assert (headers["authorization"], headers["cookie"], headers["x-pin"], headers["x-api-key"],
+            headers["x-auth-key"]) == ("***",) * 5
+    assert headers["referer"] == "http://***@a/?y=2&pin=***"
     assert headers["user-agent"] == alien["user_agent"]
     assert (none["path"], none["route"], none["status"]) == ("/none", None, 404)
     assert (broken["method"], broken["path"], broken["status"]) == (None, None, 400)

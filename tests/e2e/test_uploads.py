@@ -177,6 +177,16 @@ def test_a_whole_body_is_stored_and_fetched(people):
     assert people.call("GET", "/people/99/avatar").status == 404
     assert people.call("PUT", "/people/99/avatar", PNG, "Content-Type: image/png").status == 404
 
+    # An empty file is one, whether its length is said before or behind.
+    for ends in ("Content-Length: 0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"):
+        with people.server.connect() as connection:
+            connection.send("PUT /people/2/avatar HTTP/1.1\r\nHost: test\r\nContent-Type: text/csv\r\n" + ends)
+            assert connection.read().status == 204
+        assert people.people()[1]["avatar"] == sha256(b"")
+        assert people.call("GET", "/people/2/avatar").body == b""
+        assert people.call("PUT", "/people/2/avatar", PNG, "Content-Type: image/png").status == 204
+    assert people.call("PUT", "/people/2/avatar", None, "Content-Type: text/csv").status == 400
+
     # What a row refers to and is not there.
     lost = PNG + b"lost"
     assert people.call("PUT", "/people/1/avatar", lost, "Content-Type: image/png").status == 204
@@ -206,6 +216,10 @@ def test_a_form_brings_files_and_fields(people):
     assert json.loads(none.body)["avatar"] is None
     assert people.files() == {sha256(csv): csv}
     assert people.call("GET", f"/people/{json.loads(none.body)['id']}/avatar").status == 404
+
+    # A field is as long as it comes, however it is written down.
+    percents = people.form("POST", "/people", ("name=name", b"eve"), ("name=other", b"%" * 360_000))
+    assert (percents.status, b'no field \\"other\\"' in percents.body) == (422, True), percents.body
 
     # What a PATCH does not bring stays.
     number = json.loads(same.body)["id"]

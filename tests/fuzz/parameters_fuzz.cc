@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = parse_parameters(parsed->text, style);
     if (parsed->names.empty() ? !again || again->text != parsed->text : again.has_value()) std::abort();
   }
-  for (const auto& pair : compared_columns(sql).pairs) {
+  for (const auto& pair : compared_columns(sql)) {
     if (sql.find(std::to_string(pair.parameter + 1)) == sql.npos && sql.find("?0") == sql.npos) std::abort();
   }
   return 0;

@@ -324,7 +324,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
     if (piece->size() > plan_.body_limit - json.size()) co_return refuse_length();
     json += *piece;
   }
-  const auto calls = parse_calls(json, plan_.options.calls);
+  const auto calls = parse_calls(json, plan_.options.calls, plan_.own_fields);
   if (!calls) co_return refuse_call(calls.error());
   json = {};
 

@@ -39,6 +39,7 @@ struct Plan {
   Options options;
   std::optional<sql::Statement> set_config;  // PostgreSQL
   std::vector<Route> routes;
+  std::vector<std::string> own_fields;     // what own_fields() says of the endpoints
   std::uint64_t body_limit = UINT64_MAX;   // bytes, of the batch's own body: 413
   std::shared_ptr<const ErrorMap> errors;  // of what fails when all is committed; null: codes are answered as ever
 };

@@ -125,7 +125,7 @@ std::string escaped(std::string_view text) {
 
 class Parser {
  public:
-  explicit Parser(std::size_t most) : most_(most) {}
+  Parser(std::size_t most, std::span<const std::string> own) : most_(most), own_(own) {}
 
   std::expected<std::vector<Call>, CallFault> parse(std::string_view json) {
     const simdjson::padded_string padded(json);
@@ -249,7 +249,7 @@ class Parser {
       if (!is_token(small)) return wrong(pointer, "it is no name of a header");
       if (field.value().get_string().get(text) != simdjson::SUCCESS) return wrong(pointer, "it is no string");
       if (!is_field_value(text)) return wrong(pointer, "it has characters that no header may have");
-      if (std::ranges::find(not_a_calls, small) != not_a_calls.end()) {
+      if (std::ranges::find(not_a_calls, small) != not_a_calls.end() || std::ranges::find(own_, small) != own_.end()) {
         return wrong(pointer, "it belongs to the batch, not to one of its calls");
       }
       if (call.fields.size() == most_fields) return wrong("/headers", "they are too many");
@@ -310,6 +310,7 @@ class Parser {
   }
 
   const std::size_t most_;
+  const std::span<const std::string> own_;
   std::vector<Call> calls_;
   std::vector<std::string> ids_;
   std::string at_;
@@ -319,8 +320,9 @@ class Parser {
 
 }  // namespace
 
-std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most) {
-  return Parser(most).parse(json);
+std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most,
+                                                        std::span<const std::string> own) {
+  return Parser(most, own).parse(json);
 }
 
 void Results::add(std::string_view id, std::string body) {

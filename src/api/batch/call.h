@@ -37,8 +37,10 @@ struct CallFault {
 };
 
 // `json` is a whole body. All that can be known without calling is checked: methods, names, ids, fields, references to
-// what does not come earlier.
-[[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most);
+// what does not come earlier. `own`: fields in lower case that are the batch's own and no call sets, beside those of
+// its connection and its credentials.
+[[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most,
+                                                                      std::span<const std::string> own = {});
 
 // What calls have been answered, for references.
 class Results {

@@ -81,6 +81,20 @@ TEST(BatchCallTest, RefusesAtItsPlace) {
   }
 }
 
+TEST(BatchCallTest, SetsNoFieldThatIsTheBatchsOwn) {
+  const std::string own[] = {"if-match", "x-role"};
+  for (const std::string_view name : {"X-Role", "x-role", "If-Match"}) {
+    const std::string json = R"([{"method":"GET","path":"/"},{"method":"GET","path":"/","headers":{"a":"b",")" +
+                             std::string(name) + R"(":"c"}}])";
+    const auto calls = parse_calls(json, 2, own);
+    ASSERT_FALSE(calls) << name;
+    EXPECT_EQ(calls.error().pointer, "/1/headers/" + std::string(name));
+    EXPECT_TRUE(calls.error().reason.contains("belongs to the batch")) << calls.error().reason;
+    EXPECT_TRUE(parse_calls(json, 2)) << "nothing names it";
+  }
+  EXPECT_TRUE(parse_calls(R"([{"method":"GET","path":"/","headers":{"If-None-Match":"*","X-Roles":"a"}}])", 1, own));
+}
+
 TEST(BatchCallTest, FindsWhatIsReferredTo) {
   Results results;
   results.add(

@@ -43,24 +43,52 @@ std::string_view name_of(ParameterType type) {
   return "text";
 }
 
-// Whether values that are checked as `declared` are, as a rule, none for the database.
-bool contradicts(ParameterType declared, const Schema& schema) {
-  if (schema.type == "integer") return declared != ParameterType::integer;
-  if (schema.type == "number") return declared != ParameterType::integer && declared != ParameterType::real;
-  if (schema.type == "boolean") return declared != ParameterType::boolean;
-  return !words_of(schema).empty() && declared != ParameterType::text;
+// Whether values that are checked as `declared` are none for the database. It reads all of them as texts: '1' is a
+// boolean, 20240229 a date.
+bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dialect) {
+  if (schema.type == "integer") {
+    return declared == ParameterType::text || declared == ParameterType::boolean ||
+           (declared == ParameterType::real && dialect == sql::Dialect::postgres);
+  }
+  if (schema.type == "number") return declared == ParameterType::boolean;
+  if (schema.type == "boolean") return declared == ParameterType::real;
+  if (schema.members.contains("uuid")) return declared != ParameterType::text;
+  return !words_of(schema).empty() && (declared == ParameterType::boolean || declared == ParameterType::real);
+}
+
+// In lower case, without the blanks around it and a sign.
+std::string bare(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n\f\v";
+  const auto begin = text.find_first_not_of(blanks);
+  text = begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return result;
 }
 
 // A default without a declared type. What only the database can read is left to it.
-bool is_none(std::string_view text, const Schema& schema) {
-  if (schema.type == "integer") return !sql::fits(ParameterType::integer, text);
+bool is_none(std::string_view text, const Schema& schema, sql::Dialect dialect) {
+  const std::string read = bare(text);
   if (schema.type == "boolean") {
-    static constexpr std::string_view more[] = {"yes", "no", "on", "off", "y", "n"};
-    return !sql::fits(ParameterType::boolean, text) && std::ranges::find(more, text) == std::end(more);
+    const auto begins = [&](std::string_view word, std::size_t least) {
+      return read.size() >= least && word.starts_with(read);
+    };
+    return !begins("true", 1) && !begins("false", 1) && !begins("yes", 1) && !begins("no", 1) && !begins("on", 2) &&
+           !begins("off", 2) && read != "1" && read != "0";
   }
-  if (schema.type != "number" || sql::fits(ParameterType::real, text)) return false;
-  static constexpr std::string_view more[] = {"NaN", "Infinity", "-Infinity"};
-  return std::ranges::find(more, text) == std::end(more);
+  if (schema.type != "number" && schema.type != "integer") return false;
+  // PostgreSQL 16 reads 0x1F and 1_000.
+  const bool begins_as_one = !read.empty() && (read[0] == '.' || (read[0] >= '0' && read[0] <= '9'));
+  if (read.starts_with("0x") || read.starts_with("0o") || read.starts_with("0b")) return false;
+  if (begins_as_one && read.contains('_')) return false;
+  if (schema.type == "integer" && dialect == sql::Dialect::postgres) {
+    return !begins_as_one || !sql::fits(ParameterType::integer, read);
+  }
+  if (schema.type == "number" && (read == "inf" || read == "infinity" || read == "nan")) return false;
+  return !begins_as_one || !sql::fits(ParameterType::real, read);
 }
 
 // What the file says of a value.
@@ -83,16 +111,6 @@ Said said_of(const api::EndpointOptions& endpoint, const api::MethodOptions* met
   return {nullptr, source.locate(endpoint.path.position, character)};
 }
 
-bool is_of_numbers(const Schema& schema) {
-  return schema.type == "integer" || schema.type == "number" || schema.type == "boolean";
-}
-
-bool is_key(const api::MethodOptions* method, std::string_view column) {
-  return method != nullptr && std::ranges::any_of(method->columns, [&](const auto& one) {
-           return one.value.key && one.name.value == column;
-         });
-}
-
 }  // namespace
 
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
@@ -105,27 +123,26 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     };
     if (std::ranges::none_of(errors, same)) errors.push_back(std::move(found));  // it may be in several statements
   };
-  std::map<std::string_view, const api::Source*> in_query;
-  for (const auto& [value, oid, type, in_key] : values) {
+  std::map<std::string_view, const BoundValue*> in_query;
+  for (const BoundValue& bound : values) {
+    const auto& [value, oid, type, row_id, of_column] = bound;
     if (value->asks_presence) continue;
-    const Said said = said_of(endpoint, method, value->name, source);
+    const Said said = said_of(endpoint, of_column ? method : nullptr, value->name, source);
     const api::ParamOptions* const options = said.options;
-    const auto* const column = table != nullptr ? table->find(value->name) : nullptr;
+    const auto* const column = table != nullptr && of_column ? table->find(value->name) : nullptr;
     const std::string_view declared = column != nullptr ? std::string_view(column->type) : type;
     Schema schema = declared.empty() ? api::openapi::schema_of_oid(oid) : api::openapi::schema_of_type_name(declared);
-    if (dialect == sql::Dialect::sqlite && !is_of_numbers(schema)) schema = {};
-    const bool is_flag = dialect == sql::Dialect::sqlite && schema.type == "integer" && !in_key &&
-                         !is_key(method, value->name) && value->type == ParameterType::boolean;
-    const bool is_number =
-        dialect == sql::Dialect::sqlite && schema.type == "boolean" && value->type == ParameterType::integer;
-    if (value->checked && !is_flag && !is_number && contradicts(value->type, schema)) {
+    if (dialect == sql::Dialect::sqlite && schema.type != "integer") schema = {};
+    const bool is_flag = dialect == sql::Dialect::sqlite && value->type == ParameterType::boolean &&
+                         !(column != nullptr ? column->row_id : row_id);
+    if (value->checked && !is_flag && contradicts(value->type, schema, dialect)) {
       complain(options != nullptr && options->type ? options->type->position : said.position,
                fmt::format("\"{}\" is declared as {}, and the database takes it for {}", value->name,
                            name_of(value->type), words_of(schema)));
     }
     if (value->default_text && options != nullptr) {
-      const bool fits =
-          value->checked ? sql::fits(value->type, *value->default_text) : !is_none(*value->default_text, schema);
+      const bool fits = value->checked ? sql::fits(value->type, *value->default_text)
+                                       : !is_none(*value->default_text, schema, dialect);
       if (!fits && value->from == api::From::environment && options->from) {
         complain(options->from->position,
                  fmt::format("what the environment says does not fit the type of \"{}\"", value->name));
@@ -139,15 +156,16 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     if (value->key == "dry-run" && method != nullptr && (method->set.value || !method->existing.value.empty())) {
       complain(said.position, "a set takes the query parameter \"dry-run\" itself");
     }
-    const auto [first, is_new] = in_query.emplace(value->key, value);
-    if (is_new || first->second->name == value->name) continue;
+    const auto [first, is_new] = in_query.emplace(value->key, &bound);
+    const BoundValue& other = *first->second;
+    if (is_new || other.source->name == value->name) continue;
     Position place = options != nullptr && options->from ? options->from->position : Position{};
     if (place.line == 0) {
-      const Said other = said_of(endpoint, method, first->second->name, source);
-      if (other.options != nullptr && other.options->from) place = other.options->from->position;
+      const Said others = said_of(endpoint, other.of_column ? method : nullptr, other.source->name, source);
+      if (others.options != nullptr && others.options->from) place = others.options->from->position;
     }
     complain(place,
-             fmt::format("\"{}\" and \"{}\" come from the same query parameter, \"{}\"", first->second->name,
+             fmt::format("\"{}\" and \"{}\" come from the same query parameter, \"{}\"", other.source->name,
                          value->name, value->key),
              "use one parameter in both places");
   }

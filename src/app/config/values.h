@@ -16,15 +16,16 @@ namespace sluice::app::config {
 // A value that one method of an endpoint binds.
 struct BoundValue {
   const api::Source* source = nullptr;
-  std::uint32_t oid = 0;  // what PostgreSQL takes it for; 0: nobody has said
-  std::string type = {};  // SQLite: the declared type of the columns that it meets; empty: not known
-  bool in_key = false;    // SQLite: these are of a primary key
+  std::uint32_t oid = 0;   // what PostgreSQL takes it for; 0: nobody has said
+  std::string type = {};   // SQLite: the declared type of the column that it meets; empty: not known
+  bool row_id = false;     // SQLite: that is an INTEGER PRIMARY KEY
+  bool of_column = false;  // of `columns`, and not of a statement's parameter of the same name
 };
 
 // A declared type that the database's own does not take, a default that does not fit, and two parameters from one
-// query parameter. `method`: null is GET; `table`: of a method that names one. SQLite, which stores what does not fit
-// as it is, has no booleans but the integers 0 and 1, and no times: only what is meant to be a number, and is none, is
-// complained about.
+// query parameter. `method`: null is GET; `table`: of a method that names one. What the database can read is never
+// complained about, however odd. SQLite compares and stores anything as it is, and has no booleans but the integers 0
+// and 1: only of what is meant to be an integer, and is no number, is something said.
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
                   sql::Dialect dialect, std::span<const BoundValue> values, const Source& source,
                   std::vector<Diagnostic>& errors);

@@ -60,8 +60,7 @@ TEST_F(Values, ATypeThatTheDatabaseDoesNotTake) {
       << "once for the same parameter";
   EXPECT_EQ(complaints({{"id", uuid}}),
             "2:16 endpoint /films/{id:int}: \"id\" is declared as int, and the database takes it for a UUID\n");
-  EXPECT_NE(complaints({{"id", timestamp_tz}}), "");
-  EXPECT_NE(complaints({{"a", boolean}}), "");
+  EXPECT_NE(complaints({{"b", timestamp_tz}}), "");
 }
 
 TEST_F(Values, TypesThatGoTogether) {
@@ -71,11 +70,17 @@ TEST_F(Values, TypesThatGoTogether) {
   EXPECT_EQ(complaints({{"i", bigint}, {"i", real}, {"i", text}, {"id", 23}, {"r", real}, {"r", 1700}}), "");
   EXPECT_EQ(complaints({{"unknown", bigint}}), "");
   EXPECT_NE(complaints({{"r", bigint}}), "");
+  EXPECT_NE(complaints({{"r", boolean}}), "");
+  EXPECT_EQ(complaints({{"a", boolean}, {"a", real}, {"a", 1700}, {"i", boolean}, {"i", date}, {"id", timestamp_tz}}),
+            "")
+      << "PostgreSQL reads the text";
 }
 
 TEST_F(Values, SqlitesColumns) {
-  load("params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.d = { default = \"abc\" }");
-  const auto said = [&](const std::string& name, const std::string& type, bool in_key = false) {
+  load(
+      "params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.d = { default = \"abc\" }\n"
+      "params.r = \"real\"\nparams.e = { default = \"\" }\nparams.h = { default = \" -7.5 \" }");
+  const auto said = [&](const std::string& name, const std::string& type, bool row_id = false) {
     const api::EndpointOptions& endpoint = config_.options.endpoints[0];
     const auto pattern = *http::Pattern::parse(endpoint.path.value);
     sql::Parameter parameter{name, std::nullopt};
@@ -83,18 +88,16 @@ TEST_F(Values, SqlitesColumns) {
       if (one.name == name) parameter.declared = one.declared;
     }
     const api::Source source = api::source_of(parameter, endpoint.params, pattern, false);
-    const std::vector<BoundValue> values{{.source = &source, .oid = 0, .type = type, .in_key = in_key}};
+    const std::vector<BoundValue> values{{.source = &source, .oid = 0, .type = type, .row_id = row_id}};
     std::vector<Diagnostic> errors;
     check_values(endpoint, nullptr, nullptr, sql::Dialect::sqlite, values, config_.source, errors);
     return text_of(errors);
   };
   EXPECT_EQ(said("a", "INTEGER"),
             "4:12 endpoint /films/{id:int}: \"a\" is declared as text, and the database takes it for an integer\n");
-  EXPECT_TRUE(said("a", "real").contains("takes it for a number"));
-  EXPECT_TRUE(said("a", "BOOLEAN").contains("takes it for a boolean"));
-  EXPECT_TRUE(said("b", "real").contains("takes it for a number"));
   EXPECT_TRUE(said("b", "int", true).contains("takes it for an integer")) << "no key is a flag";
   EXPECT_TRUE(said("d", "INT").contains("this default of \"d\" is not an integer"));
+  EXPECT_TRUE(said("e", "INT").contains("this default of \"e\" is not an integer"));
   for (const auto& [name, type] : {std::pair{"b", "INTEGER"},
                                    {"b", "boolean"},
                                    {"i", "BOOLEAN"},
@@ -104,6 +107,17 @@ TEST_F(Values, SqlitesColumns) {
                                    {"a", ""},
                                    {"a", "ANY"},
                                    {"d", "text"},
+                                   {"a", "real"},
+                                   {"a", "DECIMAL(10,2)"},
+                                   {"a", "BOOLEAN"},
+                                   {"b", "real"},
+                                   {"b", "int"},
+                                   {"r", "int"},
+                                   {"h", "int"},
+                                   {"d", "NUMERIC"},
+                                   {"d", "boolean"},
+                                   {"a", "INTERVAL"},
+                                   {"a", "point"},
                                    {"i", "TEXT"}}) {
     EXPECT_EQ(said(name, type), "") << name << " " << type;
   }
@@ -115,6 +129,24 @@ TEST_F(Values, DefaultsThatDoNotFit) {
   EXPECT_EQ(complaints({{"a", real}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a number\n");
   EXPECT_EQ(complaints({{"a", boolean}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a boolean\n");
   EXPECT_EQ(complaints({{"a", text}, {"b", boolean}, {"n", real}, {"a", 0}}), "");
+}
+
+TEST_F(Values, DefaultsThatPostgresReads) {
+  constexpr std::uint32_t numeric = 1700, float4 = 700;
+  const auto said = [&](const std::string& text, std::uint32_t oid) {
+    load("params.a = { default = \"" + text + "\" }");
+    return complaints({{"a", oid}});
+  };
+  for (const char* text : {"inf", "-inf", "+Inf", "infinity", "-INFINITY", "Infinity", "nan", "NaN", " 7.5 ", "-1e300",
+                           ".5", "5.", "+5", "0x1F", "1_000"}) {
+    for (const std::uint32_t oid : {float4, real, numeric}) EXPECT_EQ(said(text, oid), "") << text;
+  }
+  for (const char* text : {"tru", "T", "YES", " on ", "of", "off", "n", "1", "fals"})
+    EXPECT_EQ(said(text, boolean), "") << text;
+  for (const char* text : {" 7 ", "+7", "-7", "007", "0x1F", "1_000"}) EXPECT_EQ(said(text, bigint), "") << text;
+  for (const char* text : {"", "o", "onn", "2", "truer"}) EXPECT_NE(said(text, boolean), "") << text;
+  for (const char* text : {"", "-", "inf", "7.5", "1e3", "a7", "--7", "+-7"}) EXPECT_NE(said(text, bigint), "") << text;
+  for (const char* text : {"", "in", "infinit", "e5", "7 5", "--7", "."}) EXPECT_NE(said(text, real), "") << text;
 }
 
 TEST_F(Values, TheEnvironmentsToo) {
