@@ -3,8 +3,8 @@
 the databases' own indexes, then from a resident table; answers of 100 users and of 1,000.
 
 One keep-alive connection, one request after the other; the servers take turns, and each percentile is the median of the rounds'.
-The client and Sluice's only worker have core 0; the stages may use all. So server and client mostly share a core: where they do
-not, waking the other takes longer than the shorter answers, on virtual machines much longer, and would be what is measured.
+The client and all servers but the parallel stage have core 0, databases what the kernel gives them. Where server and client do
+not share a core, waking the other takes longer than the shorter answers, on virtual machines much longer, and would be what is measured.
 Before that every answer is compared, as a value, with the first stage's. Figures go to standard output as JSON lines, then
 as a table, and as a picture into a file; with --profile, where each spends its time (perf), as text beside the picture.
 usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile]
@@ -26,6 +26,7 @@ from percentiles import summary
 ROLES = {100: "admin", 1000: "editor"}  # how many have it: the role
 STAGES = {"scan-and-copy": 100, "role-index": 150, "views": 150, "parallel": 1000, "ttl-cache": 1000, "gzip": 1000}  # requests a round
 CORE = 0
+ON_ALL_CORES = {"parallel"}
 FIRST = "scan-and-copy"
 GZIP = "Accept-Encoding: gzip"
 WANTED = 500  # times the first stage's speed, the resident table's answer of 100 users
@@ -38,7 +39,8 @@ Rung = collections.namedtuple("Rung", "name program missing target requests fiel
 
 def stage(name):
     port = free_port()
-    return Rung(name, Program(name, [BUILD / "bench/case_study", name, port], port), None, requests=STAGES[name],
+    core = None if name in ON_ALL_CORES else CORE
+    return Rung(name, Program(name, [BUILD / "bench/case_study", name, port], port, core), None, requests=STAGES[name],
                 fields=(GZIP,) if name == "gzip" else ())
 
 

@@ -52,19 +52,29 @@ key = "id"
 index = ["part"]
 refresh = { every = "100ms" }
 '''
+# The first and the last of each answer, and every one of each tenth.
 LOOK = """
-wrong = 0
+wrong, seen, whole = 0, 0, 0
 function init(args) end
-function setup(thread) thread:set("wrong", 0); threads = threads or {}; table.insert(threads, thread) end
+function setup(thread) threads = threads or {}; table.insert(threads, thread) end
 function response(status, headers, body)
   local first = string.match(body, '"v":(%d+)')
   local last = string.match(string.sub(body, -40), '"v":(%d+)')
   if status ~= 200 or first ~= last or string.byte(body, 1) ~= 91 or string.sub(body, -2) ~= "]\\n" then wrong = wrong + 1 end
+  seen = seen + 1
+  if seen % 10 == 0 then
+    local _, rows = string.gsub(body, '"v":', "")
+    local _, same = string.gsub(body, '"v":' .. tostring(first) .. '}', "")
+    if rows ~= 100 or same ~= 100 then wrong = wrong + 1 end
+    whole = whole + 1
+  end
 end
 function done(summary, latency, requests)
-  local sum = 0
-  for _, thread in ipairs(threads) do sum = sum + thread:get("wrong") end
-  io.write("wrong answers: " .. sum .. "\\n")
+  local sum, all = 0, 0
+  for _, thread in ipairs(threads) do
+    sum, all = sum + thread:get("wrong"), all + thread:get("whole")
+  end
+  io.write("wrong answers: " .. sum .. ", looked at whole: " .. all .. "\\n")
 end
 """
 
@@ -169,13 +179,13 @@ def refresh(where, args):
     before, loads = program.rss_kib(), metric(admin, "loads_total", "versions")
     run = subprocess.run(["wrk", "-t2", "-c100", f"-d{args.seconds * 5}s", "-s", script,
                           f"http://127.0.0.1:{program.port}{target}"], capture_output=True, text=True)
-    wrong = re.search(r"wrong answers: (\d+)", run.stdout)
+    wrong, whole = re.search(r"wrong answers: (\d+), looked at whole: (\d+)", run.stdout).groups()
     looked = wrk(program.port, target, 100, args.seconds, threads=1)
     time.sleep(1.5)
     made = metric(admin, "loads_total", "versions") - loads
     tell(bench="resident", case="refresh", every_ms=100, versions=int(made), rows=100,
          looked_at_rps=round(float(re.search(r"Requests/sec:\s+([\d.]+)", run.stdout).group(1))),
-         looked_at=int(re.search(r"(\d+) requests in", run.stdout).group(1)), wrong=int(wrong.group(1)) if wrong else None,
+         looked_at=int(re.search(r"(\d+) requests in", run.stdout).group(1)), looked_at_whole=int(whole), wrong=int(wrong),
          socket_errors=re.findall(r"Socket errors.*|Non-2xx.*", run.stdout), rps=round(looked["rps"]), errors=looked["errors"],
          rss_before_mib=round(before / 1024, 1), rss_after_mib=round(program.rss_kib() / 1024, 1))
 

@@ -151,40 +151,44 @@ bool ParallelRows::worth(const Table& table, const Selection& selection, const R
   return selection.size() > 2 * rows_of_chunk(table, wanted);
 }
 
-void ParallelRows::open() {
+// True: another core was asked, and is told so at the end of the turn.
+bool ParallelRows::open() {
   if (ahead_ == 0) ahead_ = helpers_->reserve();
   const std::uint64_t chunks = (work_->selection.size() + work_->chunk_rows - 1) / work_->chunk_rows;
   work_->open(std::min<std::uint64_t>(chunks, chunk_ + std::max<std::size_t>(ahead_, 1)), ahead_);
   // Who has left comes back once there is more than a little to do.
-  if (ahead_ == 0 || work_->unclaimed() < ahead_ / 2) return;
-  while (work_->helpers.load(std::memory_order_relaxed) < helpers_->count() && helpers_->ask(work_)) {
-  }
+  bool asked = false;
+  if (ahead_ == 0 || work_->unclaimed() < ahead_ / 2) return asked;
+  while (work_->helpers.load(std::memory_order_relaxed) < helpers_->count() && helpers_->ask(work_)) asked = true;
+  return asked;
 }
 
 core::Async<Result<http::BodySource::Progress>> ParallelRows::pull(Buffer& out) {
   if (!std::exchange(begun_, true)) writer_.begin(out);
   if (row_ < mine_) return Result<Progress>(encode(out));
-  open();
+  // Who was asked hears of it at the end of the turn.
+  if (open()) return wait(true, std::nullopt, out);
   if (const RowsWork::Piece* const piece = work_->find(chunk_)) return Result<Progress>(take(*piece, out));
   const auto claimed = work_->claim();
-  if (claimed == chunk_) {
-    mine_ = work_->last_of(chunk_);
-    return Result<Progress>(encode(out));
-  }
-  return wait(claimed, out);
+  if (claimed == chunk_) return Result<Progress>(begin(out));
+  return wait(false, claimed, out);
 }
 
-core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(std::optional<std::uint64_t> claimed, Buffer& out) {
+core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(bool turns, std::optional<std::uint64_t> claimed,
+                                                                  Buffer& out) {
   for (;;) {
-    // The time until the other core is done is not lost.
+    if (turns) co_await core::Core::current()->errands().turn();
+    if (const RowsWork::Piece* const piece = work_->find(chunk_)) co_return take(*piece, out);
+    if (!claimed) claimed = work_->claim();
+    if (claimed == chunk_) co_return begin(out);
+    turns = claimed.has_value();
     if (claimed) {
+      // The time until the other core is done is not lost.
       work_->encode(*claimed, false);
-      co_await core::Core::current()->errands().turn();
+      claimed.reset();
     } else {
       co_await work_->arrival(chunk_);
     }
-    if (const RowsWork::Piece* const piece = work_->find(chunk_)) co_return take(*piece, out);
-    claimed = work_->claim();
   }
 }
 
@@ -194,6 +198,12 @@ http::BodySource::Progress ParallelRows::take(const RowsWork::Piece& piece, Buff
   row_ = piece.next;
   mine_ = work_->last_of(chunk_);
   return row_ < mine_ ? Progress::more : encode(out);
+}
+
+// The chunk is this core's.
+http::BodySource::Progress ParallelRows::begin(Buffer& out) {
+  mine_ = work_->last_of(chunk_);
+  return encode(out);
 }
 
 // What is left of the chunk's rows, up to a piece.

@@ -154,10 +154,11 @@ class ParallelRows final : public http::BodySource {
   [[nodiscard]] static bool worth(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted);
 
  private:
-  void open();
+  [[nodiscard]] bool open();
+  [[nodiscard]] Progress begin(Buffer& out);
   [[nodiscard]] Progress encode(Buffer& out);
   [[nodiscard]] Progress take(const RowsWork::Piece& piece, Buffer& out);
-  [[nodiscard]] core::Task<Result<Progress>> wait(std::optional<std::uint64_t> claimed, Buffer& out);
+  [[nodiscard]] core::Task<Result<Progress>> wait(bool turns, std::optional<std::uint64_t> claimed, Buffer& out);
 
   const std::shared_ptr<const void> owner_;
   const std::shared_ptr<Helpers> helpers_;

@@ -254,7 +254,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
       response.body.emplace<http::SharedSpans>(std::move(*spans));
       return response;
     }
-    bytes.reserve(spans->size());
+    (void)bytes.reserve(spans->size());
     for (const std::string_view piece : spans->pieces()) bytes.append(piece);
   } else if (!is_short || !encode_whole(table, selection, wanted, bytes)) {
     response.fields.add_owned("X-Total-Count", std::move(total));

@@ -56,6 +56,10 @@ void check_resident(const Options& options, const ResidentOptions& resident, con
   }
   if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every.value == Duration{})) {
     complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
+  } else if (resident.stale_after.value > Duration{} && resident.stale_after.value <= resident.refresh->every.value) {
+    complain(resident.stale_after.position,
+             fmt::format("it would be too old before it is refreshed, which is every {}",
+                         format_duration(resident.refresh->every.value)));
   }
 }
 

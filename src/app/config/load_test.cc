@@ -417,6 +417,9 @@ TEST(Errors, RefreshOfResidentTables) {
             "6:11 \"refresh\" says neither \"every\" nor \"notify\"\n");
   EXPECT_EQ(resident_messages("refresh = { every = \"0s\", notify = \"c\" }\nstale_after = \"1m\"\n", postgres),
             "7:15 without refresh.every it would be too old for ever\n");
+  EXPECT_EQ(resident_messages("refresh = { every = \"1m\" }\nstale_after = \"30s\"\n"),
+            "7:15 it would be too old before it is refreshed, which is every 1m\n");
+  EXPECT_EQ(resident_messages("refresh = { every = \"1m\" }\nstale_after = \"61s\"\n"), "");
 }
 
 TEST(Errors, Databases) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/next_turn.h"
 #include "http/h1/response.h"
 #include "http/h2/connection.h"
 #include "http/patience.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr std::size_t read_bytes = 16 * 1024;
 constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to here one write of copied bytes beats a gathered one
 constexpr std::size_t output_bytes = 64 * 1024;       // answers gather up to here
+constexpr std::size_t turn_bytes = 512 * 1024;        // of a body that is made as it is sent, in one turn of the loop
 // Of shared pieces: a shorter one is copied, which costs the kernel less than one part more of a gathered write.
 constexpr std::size_t copied_piece_bytes = 1024;
 constexpr std::size_t most_parts = 256;  // of one gathered write
@@ -582,6 +584,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   // To an HTTP/1.0 client the body ends with the connection, so that one closes.
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
   Cut cut{stream_, !chunked};
+  core::TurnShare turn(stream_.reactor(), turn_bytes);
   std::uint64_t sent = 0;
   for (;;) {
     const std::size_t complete = output.size();
@@ -610,11 +613,13 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     const bool done = *progress == BodySource::Progress::done;
     if (done && chunked) append_last_chunk(output, source.trailers());
     if (done && output.size() < output_bytes) break;  // leaves with what follows
+    const bool turn_is_over = turn.spend(output.size());
     if (!co_await flush()) {
       report(&request, response.status, sent, true);
       co_return Sent::no;
     }
     if (done) break;
+    if (turn_is_over) co_await turn.next_turn();
   }
   if (!chunked) cut.is_cut = !co_await flush();
   report(&request, response.status, sent, cut.is_cut);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/next_turn.h"
+
 namespace sluice::http::h2 {
 namespace {
 
 constexpr std::size_t read_bytes = 16 * 1024;
+constexpr std::size_t turn_bytes = 512 * 1024;  // that may be made and sent in one turn of the loop
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
 
@@ -70,15 +73,20 @@ core::Task<void> Connection::read() {
 }
 
 core::Task<void> Connection::write() {
+  core::TurnShare turn(engine_.reactor, turn_bytes);
   for (;;) {
     if (output_.capacity() == 0) output_.swap(engine_.spare_output);
     session_.produce(output_);
     if (!output_.empty()) {
       watch_what_is_busy();
+      const bool turn_is_over = turn.spend(output_.size());
       iovec part{output_.data(), output_.size()};
       const auto written = co_await stream_.write({&part, 1}, engine_.options.write_timeout);
       output_.clear();
-      if (written) continue;
+      if (written) {
+        if (turn_is_over) co_await turn.next_turn();
+        continue;
+      }
       failed_ = true;
       end();
       co_return;

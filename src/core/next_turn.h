@@ -1,0 +1,62 @@
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+
+#include "core/reactor.h"
+
+namespace sluice::core {
+
+// `co_await NextTurn(reactor)` goes on in the next turn of the loop, so that others have theirs. Destroying the
+// coroutine cancels it.
+class [[nodiscard]] NextTurn : TurnHook {
+ public:
+  explicit NextTurn(Reactor& reactor) : TurnHook(&NextTurn::run), reactor_(reactor) {}
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    reactor_.at_next_turn(*this);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  static void run(TurnHook& hook) noexcept { static_cast<NextTurn&>(hook).caller_.resume(); }
+
+  Reactor& reactor_;
+  std::coroutine_handle<> caller_;
+};
+
+// Who makes bytes as fast as a peer takes them would never wait, and nobody else would have a turn.
+class TurnShare {
+ public:
+  // `bytes`: that it may make in one turn of the loop.
+  TurnShare(Reactor& reactor, std::size_t bytes)
+      : reactor_(reactor), most_(bytes), left_(bytes), turn_(reactor.now()) {}
+
+  // True: the turn's share is used up, and `co_await next_turn()` is due.
+  [[nodiscard]] bool spend(std::size_t bytes) {
+    if (reactor_.now() != turn_) begin();
+    const bool is_over = bytes >= left_;
+    if (is_over) {
+      begin();
+    } else {
+      left_ -= bytes;
+    }
+    return is_over;
+  }
+  [[nodiscard]] NextTurn next_turn() { return NextTurn(reactor_); }
+
+ private:
+  void begin() {
+    turn_ = reactor_.now();
+    left_ = most_;
+  }
+
+  Reactor& reactor_;
+  const std::size_t most_;
+  std::size_t left_;
+  Instant turn_;
+};
+
+}  // namespace sluice::core
