@@ -117,6 +117,10 @@ def test_both_modes_answer_the_same(users):
     # It may have been too busy for each of them: they are taken back, so it is asked again.
     wait_for(lambda: server.get("/packed").body == whole.body and metric(server, "chunks_elsewhere_total") > 0)
     assert metric(server, "chunks_elsewhere_total", "encoded") == 0
+    # However the two cores come across each other.
+    with server.connect() as connection:
+        for _ in range(30):
+            assert connection.get("/packed").body == whole.body
     assert metric(server, "bytes") < 0.75 * metric(server, "bytes", "encoded")
 
     # Changes of rows, of which only they are read.

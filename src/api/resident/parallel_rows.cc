@@ -177,18 +177,17 @@ core::Async<Result<http::BodySource::Progress>> ParallelRows::pull(Buffer& out) 
 core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(bool turns, std::optional<std::uint64_t> claimed,
                                                                   Buffer& out) {
   for (;;) {
+    if (claimed) {
+      // The time until the other core is done is not lost. What was claimed is encoded in any case.
+      work_->encode(*claimed, false);
+      turns = true;
+    }
     if (turns) co_await core::Core::current()->errands().turn();
     if (const RowsWork::Piece* const piece = work_->find(chunk_)) co_return take(*piece, out);
-    if (!claimed) claimed = work_->claim();
+    claimed = work_->claim();
     if (claimed == chunk_) co_return begin(out);
-    turns = claimed.has_value();
-    if (claimed) {
-      // The time until the other core is done is not lost.
-      work_->encode(*claimed, false);
-      claimed.reset();
-    } else {
-      co_await work_->arrival(chunk_);
-    }
+    turns = false;
+    if (!claimed) co_await work_->arrival(chunk_);
   }
 }
 
