@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Resident tables: what an answer of 100 users costs beside a static file of the same size; how long 1,000,000 rows take to load,
-and what they take in memory; and versions that follow each other under load, of which no answer may hold two.
+and what they take in memory; what two cores make of one long answer that is encoded on demand; and versions that follow each other under load, of which no answer may hold two.
 
-usage: run_resident.py [--rounds N] [--seconds S] [--rows N] [--only answer,load,refresh]
+usage: run_resident.py [--rounds N] [--seconds S] [--rows N] [--only answer,load,parallel,refresh]
 """
 import argparse
 import json
 import pathlib
 import re
+import socket
 import subprocess
 import time
 import urllib.request
@@ -167,6 +168,42 @@ def load(where, args):
          wanted_to_json=1.5)
 
 
+def taken(port, target):
+    """Seconds and bytes of an answer that is thrown away inside the kernel (tcp(7), MSG_TRUNC)."""
+    block = bytearray(1 << 20)
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        begin = time.perf_counter()
+        client.sendall(f"GET {target} HTTP/1.0\r\nHost: bench\r\n\r\n".encode())
+        size = 0
+        while got := client.recv_into(block, len(block), socket.MSG_TRUNC):
+            size += got
+        return time.perf_counter() - begin, size
+
+
+def parallel(where, args):
+    """Answers of a table that is encoded on demand, from one core and from two, in turns."""
+    cluster = postgres()
+    cluster.psql(PEOPLE.format(rows=args.rows))
+    config = f'[database.main]\nurl = "{cluster.url()}"\n' + LOADED.replace('key = "id"', 'key = "id"\nencode = "on-demand"')
+    programs = {cores: sluice(config, where, cores=cores) for cores in (1, 2)}
+    time.sleep(1)
+    for target in ("/people", "/people?role=reader", "/people?limit=20000"):
+        times, sizes = {1: [], 2: []}, set()
+        before = metric(admin_port(where, programs[2]), "chunks_elsewhere_total", "people")
+        for _ in range(2 * args.rounds - 1):
+            for cores, program in programs.items():
+                seconds, size = taken(program.port, target)
+                times[cores].append(seconds)
+                sizes.add(size)
+        chunks = metric(admin_port(where, programs[2]), "chunks_elsewhere_total", "people") - before
+        tell(bench="resident", case="parallel", target=target, megabytes=round(max(sizes) / 1e6, 1), same_size=len(sizes) == 1,
+             one_core_ms=round(median(times[1]) * 1e3, 1), two_cores_ms=round(median(times[2]) * 1e3, 1),
+             times_as_fast=round(median(one / two for one, two in zip(times[1], times[2])), 2),
+             chunks_by_the_other=int(chunks / len(times[2])))
+    for program in programs.values():
+        program.stop()
+
+
 def refresh(where, args):
     cluster = postgres()
     program = sluice(f'[database.main]\nurl = "{cluster.url()}"\n{VERSIONS}', where)
@@ -195,9 +232,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--only", default="answer,load,refresh")
+    parser.add_argument("--only", default="answer,load,parallel,refresh")
     args = parser.parse_args()
-    cases = {"answer": answer, "load": load, "refresh": refresh}
+    cases = {"answer": answer, "load": load, "parallel": parallel, "refresh": refresh}
     for name in args.only.split(","):
         cases[name](pathlib.Path(folder()), args)
 
