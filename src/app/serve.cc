@@ -29,6 +29,7 @@
 #include "app/service.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
+#include "core/bound_socket.h"
 #include "core/core.h"
 #include "files/blob_folder.h"
 
@@ -81,23 +82,15 @@ struct KeysLetter : core::Letter {
 // Every core binds with SO_REUSEPORT, which would let a second program in beside us unnoticed: so each address is first
 // bound alone. Also turns port 0 into the port that all cores then share.
 core::Address claim(const std::string& text) {
-  auto address = core::Address::parse(text);
+  const auto address = core::Address::parse(text);
   if (!address) throw std::runtime_error("\"" + text + "\" is not an address");
-  const auto reactor = core::make_epoll_reactor();
-  core::Handle handle;
-  auto listening = reactor->listen(handle, *address, {.backlog = 1, .reuse_port = false});
-  if (!listening && listening.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
+  auto claimed = core::claim(*address);
+  if (!claimed && claimed.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
     // Without IPv6 every address is every IPv4 address.
-    address = core::Address::from_ip("0.0.0.0", address->port());
-    listening = reactor->listen(handle, *address, {.backlog = 1, .reuse_port = false});
+    claimed = core::claim(*core::Address::from_ip("0.0.0.0", address->port()));
   }
-  if (!listening) {
-    throw std::system_error(listening.error().detail, std::generic_category(), "cannot listen on " + text);
-  }
-  const auto bound = reactor->local_address(handle);
-  reactor->close(handle);
-  if (!bound) throw std::system_error(bound.error().detail, std::generic_category(), text);
-  return *bound;
+  if (!claimed) throw std::system_error(claimed.error().detail, std::generic_category(), "cannot listen on " + text);
+  return *claimed;
 }
 
 // The files of the unix sockets that have been claimed: they go with the program.

@@ -11,8 +11,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "core/bound_socket.h"
 
 namespace sluice::core {
 namespace {
@@ -24,16 +25,6 @@ ssize_t plain_recv(int fd, char* into, std::size_t size) {
 }
 ssize_t plain_send(int fd, const void* from, std::size_t size, int flags) {
   return ::syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
-}
-
-// A socket file that nobody listens on any more is in the way of its successor; one that answers is left alone.
-void unlink_stale_socket(const Address& address) {
-  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return;
-  if (::connect(probe, address.get(), address.size()) != 0 && errno == ECONNREFUSED) {
-    ::unlink(reinterpret_cast<const sockaddr_un*>(address.get())->sun_path);
-  }
-  ::close(probe);
 }
 
 }  // namespace
@@ -52,24 +43,11 @@ std::int64_t SocketReactor::wall_clock_ns() const {
 }
 
 Result<int> SocketReactor::make_listener(const Address& address, const ListenOptions& options, bool blocks) {
-  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | (blocks ? 0 : SOCK_NONBLOCK), 0);
-  if (fd < 0) return fail(Errc::system, errno);
-  const int on = 1;
-  const int off = 0;
-  if (address.family() == AF_UNIX) {
-    unlink_stale_socket(address);
-  } else {
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (options.reuse_port) ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // accepted sockets inherit it
-    if (address.family() == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  }
-  if (::bind(fd, address.get(), address.size()) != 0 || ::listen(fd, options.backlog) != 0) {
-    const int error = errno;
-    ::close(fd);
-    return fail(Errc::system, error);
-  }
-  return fd;
+  const auto fd = bind_socket(address, options.reuse_port, blocks);
+  if (!fd || ::listen(*fd, options.backlog) == 0) return fd;
+  const int error = errno;
+  ::close(*fd);
+  return fail(Errc::system, error);
 }
 
 Result<SocketReactor::Connecting> SocketReactor::make_connection(const Address& address) {
@@ -94,12 +72,7 @@ Result<void> SocketReactor::connect_result(Handle& handle) {
   return {};
 }
 
-Result<Address> SocketReactor::local_address(const Handle& handle) const {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(handle.fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return fail(Errc::system, errno);
-  return Address(reinterpret_cast<sockaddr*>(&address), size);
-}
+Result<Address> SocketReactor::local_address(const Handle& handle) const { return address_of(handle.fd); }
 
 void SocketReactor::shutdown_write(Handle& handle) noexcept { ::shutdown(handle.fd, SHUT_WR); }
 

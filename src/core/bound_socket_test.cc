@@ -1,0 +1,58 @@
+#include "core/bound_socket.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace sluice::core {
+namespace {
+
+// 0, or why nobody can connect.
+int connect_error(const Address& address) {
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int error = ::connect(fd, address.get(), address.size()) == 0 ? 0 : errno;
+  ::close(fd);
+  return error;
+}
+
+TEST(BoundSocket, AnAddressIsClaimedAloneAndNobodyListensThere) {
+  const auto free = claim(*Address::parse("127.0.0.1:0"));
+  ASSERT_TRUE(free);
+  EXPECT_NE(free->port(), 0);
+  EXPECT_EQ(connect_error(*free), ECONNREFUSED);
+
+  const auto fd = bind_socket(*free, true, false);
+  ASSERT_TRUE(fd);
+  EXPECT_EQ(connect_error(*free), ECONNREFUSED);  // as it is for the while that claim() has it
+  ASSERT_EQ(::listen(*fd, 1), 0);
+  EXPECT_EQ(connect_error(*free), 0);
+  const auto taken = claim(*free);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().detail, EADDRINUSE);
+  ::close(*fd);
+  EXPECT_TRUE(claim(*free));
+}
+
+TEST(BoundSocket, AUnixSocketMakesRoomWhenNobodyListens) {
+  const std::string path = testing::TempDir() + "/claimed-" + std::to_string(::getpid());
+  const Address address = *Address::from_path(path);
+  ASSERT_TRUE(claim(address));
+  EXPECT_EQ(connect_error(address), ECONNREFUSED);  // its file is left
+  const auto fd = bind_socket(address, false, false);
+  ASSERT_TRUE(fd);
+  ASSERT_EQ(::listen(*fd, 1), 0);
+  const auto taken = claim(address);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().detail, EADDRINUSE);
+  EXPECT_EQ(connect_error(address), 0);
+  ::close(*fd);
+  EXPECT_TRUE(claim(address));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace sluice::core
