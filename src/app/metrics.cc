@@ -313,6 +313,8 @@ void render(const std::vector<Residents::Counters>& residents,
          [&](auto i) { return residents[i].unchanged; });
   family("sluice_resident_failures_total", "counter", "Loads that failed: what was there before is served.",
          [&](auto i) { return residents[i].failures; });
+  family("sluice_resident_cut_total", "counter", "Old versions whose answers were cut for the next one to be loaded.",
+         [&](auto i) { return residents[i].cut; });
   family("sluice_resident_answers_cached_total", "counter", "Queries whose whole answer was kept.",
          [&](auto i) { return answers[i].answers.hits; });
   family("sluice_resident_answers_made_total", "counter", "Queries whose answer was put together.",

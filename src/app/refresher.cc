@@ -31,16 +31,17 @@ core::Task<std::optional<std::uint64_t>> Mark::probed(core::BlockingPool& thread
 }
 
 Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
-                     const api::resident::RefreshOptions& options, Edition edition, Mark mark, Publish publish)
+                     const api::resident::RefreshOptions& options, Edition edition, Mark mark, Cores cores)
     : around_(surroundings),
       plan_(plan),
-      publish_(std::move(publish)),
+      cores_(std::move(cores)),
       trouble_("resident " + plan.name),
       alarm_(around_.reactor),
       edition_(std::move(edition)),
       mark_(std::move(mark)),
       every_(options.every.value),
-      full_(plan.changes || mark_.probe ? options.full.value : Duration{}) {
+      full_(plan.changes || mark_.probe ? options.full.value : Duration{}),
+      hold_(options.hold.value) {
   counters_.loads = 1;
   if (every_ > Duration{} || !options.notify.value.empty()) around_.tasks.spawn(run());
 }
@@ -63,14 +64,7 @@ core::Task<void> Refresher::run() {
     } else {
       (void)co_await alarm_.wait(next_refresh());
     }
-    if (retiring_ == most_retired) {
-      trouble_.met("clients that are slow hold " + std::to_string(most_retired) +
-                   " versions; none is loaded until one of these has been read");
-      ++counters_.failures;
-      edition_.failing = true;
-      co_await publish_(edition_);
-      while (retiring_ == most_retired) co_await core::Sleep(reactor, reactor.now() + retired_look);
-    }
+    if (is_crowded()) co_await room();
     const Instant begin = reactor.now();
     if (co_await refresh()) {
       back_off.reset();
@@ -83,7 +77,7 @@ core::Task<void> Refresher::run() {
       if (!back_off) back_off.emplace(reactor, first_pause, longest_pause);
       edition_.failing = true;
     }
-    co_await publish_(edition_);
+    co_await cores_.publish(edition_);
     if (retired_) retire(std::move(retired_));
   }
 }
@@ -140,19 +134,50 @@ void Refresher::take(std::shared_ptr<const Table> table) {
   }
 }
 
-// Giving back the memory of a large table takes a while, so a thread does it, once nobody reads it any more.
 void Refresher::retire(std::shared_ptr<const Table> table) {
-  ++retiring_;
-  around_.tasks.spawn([](Refresher& self, std::shared_ptr<const Table> old) -> core::Task<void> {
-    core::Reactor& reactor = self.around_.reactor;
-    while (old.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);
-    --self.retiring_;
-    auto work = [last = std::move(old)]() mutable {
-      last.reset();
-      return true;
-    };
-    (void)co_await self.around_.threads.run(self.around_.mailbox, std::move(work));
-  }(*this, std::move(table)));
+  retiring_.push_back(table.get());
+  around_.tasks.spawn(outlast(std::move(table)));
+}
+
+// Until nobody reads it any more. Whoever reads it for too long while the next one is waited for is cut: the clients
+// that are slow would otherwise keep what is new from all others. Giving back the memory of a large table takes a
+// while, so a thread does it.
+core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
+  core::Reactor& reactor = around_.reactor;
+  Instant cut_at = hold_ > Duration{} ? reactor.now() + hold_ : never;
+  while (table.use_count() > 1) {
+    if (wants_room_ && is_crowded() && retiring_.front() == table.get() && reactor.now() >= cut_at) {
+      ++counters_.cut;
+      cut_at = reactor.now() + cut_again;
+      co_await cores_.cut(table.get());
+      continue;
+    }
+    co_await core::Sleep(reactor, reactor.now() + retired_look);
+  }
+  std::erase(retiring_, table.get());
+  auto work = [last = std::move(table)]() mutable {
+    last.reset();
+    return true;
+  };
+  (void)co_await around_.threads.run(around_.mailbox, std::move(work));
+}
+
+core::Task<void> Refresher::room() {
+  core::Reactor& reactor = around_.reactor;
+  wants_room_ = true;
+  const Instant late = reactor.now() + most_wait;
+  for (bool told = false; is_crowded();) {
+    if (!told && reactor.now() >= late) {
+      told = true;
+      trouble_.met("clients that are slow hold " + std::to_string(most_retired) +
+                   " versions; none is loaded until one of these has been read, or its readers are cut");
+      ++counters_.failures;
+      edition_.failing = true;
+      co_await cores_.publish(edition_);
+    }
+    co_await core::Sleep(reactor, reactor.now() + retired_look);
+  }
+  wants_room_ = false;
 }
 
 }  // namespace sluice::app

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "api/resident/options.h"
 #include "api/resident/resident.h"
@@ -41,6 +42,8 @@ class Refresher {
   // Versions beside the one that is served, which slow clients still read. Beyond it no new one is loaded.
   static constexpr std::size_t most_retired = 4;
   static constexpr Duration retired_look = 20ms;  // how often it is seen whether they are still read
+  static constexpr Duration most_wait = 1s;       // for one of them to be read, until that counts as a failure
+  static constexpr Duration cut_again = 1s;       // after the answers of a version were cut
 
   struct Counters {
     std::uint64_t rows = 0;
@@ -49,8 +52,9 @@ class Refresher {
     std::uint64_t partial = 0;    // of them, that read the changes alone
     std::uint64_t unchanged = 0;  // refreshes that found nothing new, those included that did not have to load
     std::uint64_t failures = 0;
-    double age_s = 0;   // since the database was last asked with success
-    double load_s = 0;  // how long the last load took
+    std::uint64_t cut = 0;  // versions that slow clients held for too long
+    double age_s = 0;       // since the database was last asked with success
+    double load_s = 0;      // how long the last load took
   };
 
   struct Surroundings {
@@ -60,13 +64,17 @@ class Refresher {
     core::BlockingPool& threads;
     sql::Database& database;
   };
-  // Returns when nobody serves the edition before any longer, but for answers that have begun.
-  using Publish = std::function<core::Task<void>(const api::resident::Edition&)>;
+  struct Cores {
+    // Returns when nobody serves the edition before any longer, but for answers that have begun.
+    std::function<core::Task<void>(const api::resident::Edition&)> publish;
+    // Cuts answers that are still sent of a table that is served no more.
+    std::function<core::Task<void>(const api::resident::Table*)> cut;
+  };
 
   // All outlive it, and it outlives the tasks, where it runs until they are cancelled. It does nothing where `options`
   // say neither `every` nor `notify`.
   Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
-            const api::resident::RefreshOptions& options, api::resident::Edition edition, Mark mark, Publish publish);
+            const api::resident::RefreshOptions& options, api::resident::Edition edition, Mark mark, Cores cores);
   Refresher(const Refresher&) = delete;
 
   // The database says that something has changed.
@@ -82,19 +90,25 @@ class Refresher {
   [[nodiscard]] Instant next_refresh() const;
   void take(std::shared_ptr<const api::resident::Table> table);
   void retire(std::shared_ptr<const api::resident::Table> table);
+  core::Task<void> outlast(std::shared_ptr<const api::resident::Table> table);
+  [[nodiscard]] bool is_crowded() const { return retiring_.size() == most_retired; }
+  // Until it is not.
+  core::Task<void> room();
 
   const Surroundings around_;
   const api::resident::Plan& plan_;
-  const Publish publish_;
+  const Cores cores_;
   TroubleLog trouble_;
   core::Alarm alarm_;
   api::resident::Edition edition_;
   std::shared_ptr<const api::resident::Table> retired_;  // what no core has been told to drop yet, or nobody has seen
   Mark mark_;
-  const Duration every_;      // 0: only when it is rung
-  const Duration full_;       // 0: each load is, or none has to be
-  std::size_t retiring_ = 0;  // versions that somebody may still read
-  bool needs_all_ = false;    // the changes alone could not be taken
+  const Duration every_;                               // 0: only when it is rung
+  const Duration full_;                                // 0: each load is, or none has to be
+  const Duration hold_;                                // 0: for ever
+  std::vector<const api::resident::Table*> retiring_;  // versions that somebody may still read, the oldest first
+  bool wants_room_ = false;
+  bool needs_all_ = false;  // the changes alone could not be taken
   Counters counters_;
 };
 

@@ -67,7 +67,24 @@ class RefresherTest : public testing::Test {
     refresher = std::make_unique<Refresher>(
         Refresher::Surroundings{
             .reactor = reactor, .mailbox = mailbox, .tasks = tasks, .threads = threads, .database = database},
-        plan, options, std::move(first), std::move(mark), [this](const Edition& edition) { return publish(edition); });
+        plan, options, std::move(first), std::move(mark),
+        Refresher::Cores{.publish = [this](const Edition& edition) { return publish(edition); },
+                         .cut = [this](const Table* table) { return cut(table); }});
+  }
+  // Those who read it go, if they may.
+  core::Task<void> cut(const Table* table) {
+    cuts.push_back(table);
+    if (can_cut) std::erase_if(held, [&](const auto& one) { return one.get() == table; });
+    co_return;
+  }
+  // Versions that have been served and are still read; the one that is served has one row more than there are of them.
+  void hold_as_many_as_there_may_be() {
+    for (std::size_t i = 0; i < Refresher::most_retired; ++i) {
+      held.push_back(published.table);
+      database.gives(rows(static_cast<int>(i) + 2));
+      ring();
+      EXPECT_EQ(published.table->size(), i + 2);
+    }
   }
   core::Task<void> publish(Edition edition) {
     published = std::move(edition);
@@ -109,6 +126,9 @@ class RefresherTest : public testing::Test {
   Edition published;
   int publications = 0;
   std::unique_ptr<Refresher> refresher;
+  std::vector<std::shared_ptr<const Table>> held;
+  std::vector<const Table*> cuts;
+  bool can_cut = true;
 };
 
 TEST_F(RefresherTest, LoadsWhenItIsRung) {
@@ -224,18 +244,15 @@ TEST_F(RefresherTest, TriesLessAndLessOften) {
 
 // Slow clients hold versions: no new version is loaded while four are held.
 TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
+  options.hold.value = {};
   start();
-  std::vector<std::shared_ptr<const Table>> held;
-  for (std::size_t i = 0; i < Refresher::most_retired; ++i) {
-    held.push_back(published.table);
-    database.gives(rows(static_cast<int>(i) + 2));
-    ring();
-    EXPECT_EQ(published.table->size(), i + 2);
-  }
+  hold_as_many_as_there_may_be();
   const std::size_t asked = database.asked.size();
   const std::size_t served = published.table->size();
   database.gives(rows(100));
   refresher->ring();
+  pass(Refresher::most_wait - 100ms);
+  EXPECT_FALSE(published.failing) << "it may be over in a moment";
   pass(1h);
   EXPECT_EQ(database.asked.size(), asked) << "nothing more is loaded";
   EXPECT_EQ(published.table->size(), served);
@@ -247,6 +264,51 @@ TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
   wait_for([&] { return published.table->size() == 100; });
   EXPECT_EQ(database.asked.size(), asked + 1);
   EXPECT_FALSE(published.failing);
+}
+
+// Unless they have held them for long enough: then the oldest goes, and what is new is loaded.
+TEST_F(RefresherTest, WhoHoldsTheOldestVersionForTooLongIsCut) {
+  options.hold.value = 10s;
+  start();
+  hold_as_many_as_there_may_be();
+  pass(1h);
+  EXPECT_TRUE(cuts.empty()) << "nobody waits";
+  const Table* const oldest = held.front().get();
+  database.gives(rows(100));
+  refresher->ring();
+  pass(100ms);
+  wait_for([&] { return published.table->size() == 100; });
+  EXPECT_EQ(cuts, std::vector{oldest});
+  EXPECT_EQ(held.size(), Refresher::most_retired - 1);
+  EXPECT_EQ(refresher->counters().cut, 1u);
+  EXPECT_EQ(refresher->counters().failures, 0u);
+}
+
+TEST_F(RefresherTest, WhoHasJustBegunIsNotCut) {
+  options.hold.value = 10s;
+  start();
+  hold_as_many_as_there_may_be();
+  database.gives(rows(100));
+  refresher->ring();
+  pass(9s);
+  EXPECT_TRUE(cuts.empty());
+  EXPECT_TRUE(published.failing);
+  pass(1s + 100ms);
+  EXPECT_EQ(cuts.size(), 1u);
+  wait_for([&] { return published.table->size() == 100; });
+  EXPECT_FALSE(published.failing);
+}
+
+TEST_F(RefresherTest, WhatCannotBeCutIsTriedAgainNowAndThen) {
+  options.hold.value = 10s;
+  can_cut = false;
+  start();
+  hold_as_many_as_there_may_be();
+  refresher->ring();
+  pass(15s);
+  EXPECT_GE(cuts.size(), 4u);
+  EXPECT_LE(cuts.size(), 6u);
+  EXPECT_EQ(std::ranges::count(cuts, held.front().get()), static_cast<std::ptrdiff_t>(cuts.size()));
 }
 
 // A version that nobody reads does not count.

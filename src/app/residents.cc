@@ -16,6 +16,7 @@ namespace {
 using api::resident::Edition;
 using api::resident::Loaded;
 using api::resident::LoadError;
+using api::resident::Table;
 
 core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident::Plan& plan, sql::Database& database,
                                                             Loop& loop, Duration patience, Mark& mark) {
@@ -88,16 +89,16 @@ class Residents::Listener final : public sql::ChangeSink {
 
 namespace {
 
-// Brings what a table is from now on to all cores.
-core::Task<void> publish(core::Core& core, std::span<Service* const> services, std::size_t index,
-                         const Edition& edition) {
+// Tells all cores something of a table: when it returns, they have been told.
+template <class Tell>
+core::Task<void> tell(core::Core& core, std::span<Service* const> services, Tell tell) {
   for (unsigned i = 0; i < services.size(); ++i) {
     if (i == core.index()) {
-      services[i]->publish(index, edition);
+      tell(*services[i]);
       continue;
     }
-    auto take = [service = services[i], index, edition] { service->publish(index, edition); };
-    (void)co_await core.mesh().post(i, std::move(take));  // a core that is ending answers nobody any more
+    auto there = [service = services[i], tell] { tell(*service); };
+    (void)co_await core.mesh().post(i, std::move(there));  // a core that is ending answers nobody any more
   }
 }
 
@@ -114,7 +115,17 @@ Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* cons
                                 .threads = threads,
                                 .database = services[core.index()]->database(plan.residents[i].database)},
         *plan.residents[i].plan, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i],
-        loads.marks[i], [&core, services, i](const Edition& edition) { return publish(core, services, i, edition); }));
+        loads.marks[i],
+        Refresher::Cores{
+            .publish =
+                [&core, services, i](const Edition& edition) {
+                  return tell(core, services, [i, edition](Service& service) { service.publish(i, edition); });
+                },
+            .cut =
+                [&core, services, i](const Table* table) {
+                  return tell(core, services, [i, table](Service& service) { service.cut_answers_of(i, table); });
+                },
+        }));
   }
   for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
     std::vector<sql::Topic> topics;

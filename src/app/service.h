@@ -62,6 +62,10 @@ class Service final : http::Observer {
 
   // What a resident table is from now on; by index in Plan::residents.
   void publish(std::size_t resident, const api::resident::Edition& edition) { residents_[resident]->publish(edition); }
+  // Answers that are still sent of a table which that resident serves no more.
+  void cut_answers_of(std::size_t resident, const api::resident::Table* table) {
+    residents_[resident]->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
+  }
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   // What has changed, for the feeds of this core.
   void deliver(const Deliveries& deliveries);

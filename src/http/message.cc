@@ -240,6 +240,15 @@ std::optional<std::uint64_t> size_of(const Body& body) {
       body);
 }
 
+const void* owner_of(const Body& body) {
+  if (const auto* spans = std::get_if<SharedSpans>(&body)) return spans->owner();
+  if (const auto* source = std::get_if<std::unique_ptr<BodySource>>(&body)) return (*source)->owner();
+  if (const auto* file = std::get_if<FileRange>(&body)) return file->owner.get();
+  const auto* const bytes = std::get_if<SharedBytes>(&body);
+  if (bytes == nullptr) return nullptr;
+  return bytes->origin != nullptr ? bytes->origin : bytes->owner.get();
+}
+
 void FieldList::add_owned(std::string_view name, std::string value) {
   // On the heap one by one, so that the view stays good when the list or the vector moves.
   add(name, *owned_.emplace_back(std::make_unique<std::string>(std::move(value))));

@@ -102,6 +102,8 @@ class BodySource : public core::SlabAllocated {
   [[nodiscard]] virtual core::Async<Result<Progress>> pull(Buffer& out) = 0;
   // After `done`: fields for the trailer section; views last as long as the source.
   [[nodiscard]] virtual std::span<const Field> trailers() const { return {}; }
+  // For owner_of().
+  [[nodiscard]] virtual const void* owner() const { return nullptr; }
 };
 
 // Bytes that many may send at once and nobody changes; `owner` keeps them alive.
@@ -109,6 +111,7 @@ struct SharedBytes {
   std::shared_ptr<const void> owner;
   std::string_view bytes;
   bool once = false;  // made for one answer, and never sent again: what is made of them is not worth a place in a cache
+  const void* origin = nullptr;  // for owner_of(), where that is not `owner`
 };
 
 // A range of an open file; `owner` keeps the descriptor open.
@@ -151,6 +154,9 @@ using Body = std::variant<std::monostate, Buffer, SharedBytes, SharedSpans, File
 
 // The body's length, where it is known before it is sent.
 [[nodiscard]] std::optional<std::uint64_t> size_of(const Body& body);
+
+// What the body keeps alive together with others, as Server::cut_answers_of() takes it; null: nothing of the kind.
+[[nodiscard]] const void* owner_of(const Body& body);
 
 // Fields of a response. Values are views: static, in the response's `owned`, or alive as long as the body.
 class FieldList {

@@ -143,6 +143,12 @@ void Server::drain() {
   }
 }
 
+void Server::cut_answers_of(const void* owner) {
+  for (h1::Connection* connection = newest_; connection != nullptr; connection = connection->next_) {
+    connection->cut_answers_of(owner);
+  }
+}
+
 std::unique_ptr<h1::Workspace> Server::take_workspace() {
   if (spare_workspaces_.empty()) {
     return std::make_unique<h1::Workspace>(h1::RequestLimits{

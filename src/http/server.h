@@ -116,6 +116,9 @@ class Server {
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
+  // Ends the answers whose bodies `owner` keeps alive and that are being sent, so that their clients can tell: by what
+  // they have been given so far they will never let go of it. Answers that have not begun to leave are not cut.
+  void cut_answers_of(const void* owner);
   // After drain(): what is still open is open no longer. Not from within a request.
   void cut();
   [[nodiscard]] bool drained() const { return draining_ && newest_ == nullptr; }

@@ -37,6 +37,7 @@ class SharedSpans {
 
   [[nodiscard]] std::span<const std::string_view> pieces() const { return {pieces_, count_}; }
   [[nodiscard]] std::uint64_t size() const { return size_; }  // of all of them, in bytes
+  [[nodiscard]] const void* owner() const { return owner_.get(); }
 
  private:
   void grow(std::size_t least);

@@ -3,6 +3,8 @@ import csv
 import io
 import json
 import re
+import secrets
+import socket
 import sqlite3
 import subprocess
 import threading
@@ -10,6 +12,7 @@ import time
 
 import pytest
 
+import http2
 from conftest import SLUICE
 from tokens import Secret
 
@@ -513,3 +516,80 @@ def test_it_does_not_start_without_its_rows(people, tmp_path):
         "[database.main]", '[admin]\nlisten = ""\n[database.main]'))
     run = subprocess.run([SLUICE, "serve", str(file)], capture_output=True, text=True, timeout=20)
     assert run.returncode == 1 and 'resident "people": the key "score" of row 4 is NULL' in run.stderr, run.stderr
+
+
+class SlowReader:
+    """Has asked for all rows, and takes no more of them than the head of the answer until it is told to."""
+
+    def __init__(self, server, *fields):
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(20)
+        self.socket.connect(("127.0.0.1", server.port))
+        lines = ["GET /people HTTP/1.1", "Host: a", *fields]
+        self.socket.sendall("".join(line + "\r\n" for line in [*lines, ""]).encode())
+        self.received = b""
+        while b"\r\n\r\n" not in self.received:
+            self.received += self.socket.recv(100)
+        self.head, self.received = self.received.split(b"\r\n\r\n", 1)
+
+    def body(self):
+        """As far as it comes, and whether the connection broke."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        broken = False
+        end = re.search(rb"Content-Length: (\d+)", self.head)
+        try:
+            while piece := self.socket.recv(1 << 20):
+                self.received += piece
+                if len(self.received) == int(end.group(1)) if end else self.received.endswith(b"0\r\n\r\n"):
+                    break
+        except ConnectionResetError:
+            broken = True
+        self.socket.close()
+        return self.received, broken
+
+
+@pytest.mark.parametrize("encode", ["load", "on-demand"])
+def test_slow_clients_do_not_keep_what_is_new_from_others(encode, tmp_path, sluice):
+    """Each holds a version by reading nothing; the oldest are cut, the newest get all of theirs."""
+    path = tmp_path / "people.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, v INTEGER, text TEXT)")
+        database.executemany("INSERT INTO people VALUES (?, 0, ?)", [(i, secrets.token_hex(5000)) for i in range(1200)])
+    server = sluice(f'''
+[compression]
+codings = ["gzip"]
+[database.main]
+url = "sqlite:{path}"
+[[resident]]
+name = "people"
+query = "SELECT id, v, text FROM people ORDER BY id"
+key = "id"
+index = ["v"]
+encode = "{encode}"
+refresh = {{ every = "20ms", hold = "200ms" }}
+''')
+    readers, streams, compressed = [], [], []
+    client = http2.Client(server.port, opens_windows=False)
+    for version in range(1, 7):
+        readers.append(SlowReader(server))
+        compressed.append(SlowReader(server, "Accept-Encoding: gzip"))
+        streams.append(client.request("/people"))
+        client.flush()
+        with sqlite3.connect(path, timeout=10) as database:
+            database.execute("UPDATE people SET v = ? WHERE id % 300 = 0", (version,))
+        wait_for(lambda: server.get(f"/people?v={version}&limit=1&fields=id").get("x-total-count") == "4")
+    database.close()
+    assert metric(server, "cut_total") >= 2
+    body, broken = readers[0].body()
+    size = re.search(rb"Content-Length: (\d+)", readers[0].head)
+    assert broken or (size and len(body) < int(size.group(1))), len(body)
+    body, _ = compressed[0].body()
+    assert not body.endswith(b"0\r\n\r\n")
+    client.wait(streams[0])
+    assert client.answers[streams[0]].reset is not None
+    # Who has asked last is not touched: there is room.
+    body, broken = readers[-1].body()
+    assert not broken and body.count(b'"v":5') == 4 and body.rstrip().endswith((b"]", b"]\n\r\n0"))
+    assert server.get("/people/1").status == 200

@@ -14,7 +14,7 @@ namespace sluice::api::resident {
 
 // One whole answer, ready to be sent.
 struct Answer {
-  std::shared_ptr<const void> version;  // what its fields and the table live as long as
+  std::shared_ptr<const void> tags;  // what its fields are views of
   Buffer bytes;
   std::string total;  // of X-Total-Count
 };

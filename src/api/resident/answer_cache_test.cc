@@ -12,7 +12,7 @@ namespace {
 std::shared_ptr<const Answer> answer_of(std::size_t size, std::shared_ptr<const void> version = nullptr) {
   Buffer bytes(size);
   bytes.append(std::string(size, 'x'));
-  return std::make_shared<Answer>(Answer{.version = std::move(version), .bytes = std::move(bytes), .total = "1"});
+  return std::make_shared<Answer>(Answer{.tags = std::move(version), .bytes = std::move(bytes), .total = "1"});
 }
 
 TEST(ResidentAnswerCache, AnAnswerIsKeptWhenItComesTheSecondTime) {

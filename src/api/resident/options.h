@@ -18,7 +18,8 @@ struct RefreshOptions {
   Located<std::string> changes;
   Located<std::string> version;
   Located<std::string> deleted;
-  Located<Duration> full{1h};  // 0: never
+  Located<Duration> full{1h};   // 0: never
+  Located<Duration> hold{10s};  // 0: for ever
   Position position;
 
   template <class Visitor>
@@ -40,6 +41,10 @@ struct RefreshOptions {
     v.field("full", &RefreshOptions::full,
             "After so long the query is run all the same, with `changes` and with SQLite, where else it is run only "
             "after a commit. `0`: never.",
+            {.max = 365 * 24h});
+    v.field("hold", &RefreshOptions::hold,
+            "How long clients may still read an answer of rows that are served no more, once such answers of four "
+            "versions keep a fifth from being loaded: the oldest are cut then. `0`: as long as they take.",
             {.max = 365 * 24h});
     v.position(&RefreshOptions::position);
   }

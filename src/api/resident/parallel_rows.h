@@ -149,6 +149,7 @@ class ParallelRows final : public http::BodySource {
   ~ParallelRows() override;
 
   core::Async<Result<Progress>> pull(Buffer& out) override;
+  [[nodiscard]] const void* owner() const override { return owner_.get(); }
 
   // Whether there is more in an answer than two chunks.
   [[nodiscard]] static bool worth(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted);

@@ -29,7 +29,7 @@ std::string key_of(const RowWriter::Wanted& wanted) {
 // Rows with memory of their own, which stay where they are.
 class Projections::Rows {
  public:
-  explicit Rows(std::shared_ptr<const void> version) : version_(std::move(version)) {}
+  explicit Rows(std::shared_ptr<const void> tags) : tags_(std::move(tags)) {}
 
   // Empty: it is not there.
   [[nodiscard]] std::string_view find(std::uint32_t row) const {
@@ -80,7 +80,7 @@ class Projections::Rows {
     }
   }
 
-  const std::shared_ptr<const void> version_;
+  const std::shared_ptr<const void> tags_;
   std::vector<Place> places_;  // linear probing; a power of two
   std::size_t count_ = 0;
   std::vector<std::unique_ptr<char[]>> blocks_;
@@ -91,19 +91,19 @@ class Projections::Rows {
 
 Projections::~Projections() = default;
 
-Projections::Rows* Projections::find(std::string_view key, const std::shared_ptr<const void>& version) {
+Projections::Rows* Projections::find(std::string_view key, const std::shared_ptr<const void>& tags) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     const std::uint64_t hash = XXH3_64bits(key.data(), key.size());
     if (std::exchange(seen_[hash % seen_.size()], hash) != hash) return nullptr;
-    entries_.push_front({.key = std::string(key), .rows = std::make_shared<Rows>(version)});
+    entries_.push_front({.key = std::string(key), .rows = std::make_shared<Rows>(tags)});
   }
   Entry& entry = entries_.front();
   if (entry.rows->memory() > limit_ / 2) {
     leave(entry);
-    entry.rows = std::make_shared<Rows>(version);
+    entry.rows = std::make_shared<Rows>(tags);
   }
   return entry.rows.get();
 }
@@ -126,11 +126,11 @@ void Projections::make_room() {
   }
 }
 
-std::optional<http::SharedSpans> Projections::answer(const std::shared_ptr<const void>& version, const Table& table,
+std::optional<http::SharedSpans> Projections::answer(const std::shared_ptr<const void>& tags, const Table& table,
                                                      const Selection& selection, const RowWriter::Wanted& wanted,
                                                      std::size_t most_bytes) {
   if (limit_ == 0 || much_is_left()) return std::nullopt;
-  Rows* const rows = find(key_of(wanted), version);
+  Rows* const rows = find(key_of(wanted), tags);
   if (rows == nullptr) return std::nullopt;
   const bool objects = is_objects(wanted.format);
   const bool is_array = wanted.format == sql::Format::json;

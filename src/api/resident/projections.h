@@ -26,9 +26,9 @@ class Projections {
   Projections(const Projections&) = delete;
   ~Projections();
 
-  // The answer; nothing: it is not made of rows that are kept, or is longer than `most_bytes`. `version` is held as
-  // long as it.
-  [[nodiscard]] std::optional<http::SharedSpans> answer(const std::shared_ptr<const void>& version, const Table& table,
+  // The answer; nothing: it is not made of rows that are kept, or is longer than `most_bytes`. `tags`, what its fields
+  // are views of, are held as long as it; the table is not.
+  [[nodiscard]] std::optional<http::SharedSpans> answer(const std::shared_ptr<const void>& tags, const Table& table,
                                                         const Selection& selection, const RowWriter::Wanted& wanted,
                                                         std::size_t most_bytes = SIZE_MAX);
   // When there is a new version.
@@ -43,7 +43,7 @@ class Projections {
     std::shared_ptr<Rows> rows;
   };
 
-  [[nodiscard]] Rows* find(std::string_view key, const std::shared_ptr<const void>& version);
+  [[nodiscard]] Rows* find(std::string_view key, const std::shared_ptr<const void>& tags);
   void make_room();
   void leave(Entry& entry);
   [[nodiscard]] bool much_is_left();

@@ -89,6 +89,7 @@ class Resident::RowsBody final : public http::BodySource {
     writer_.end(out);
     return Result<Progress>(Progress::done);
   }
+  const void* owner() const override { return version_.get(); }
 
  private:
   const std::shared_ptr<const Version> version_;
@@ -113,15 +114,16 @@ void Resident::publish(const Edition& edition) {
   checked_ = edition.checked;
   failing_ = edition.failing;
   if (version_ && version_->table == edition.table) return;
-  auto version = std::make_shared<Version>();
-  version->table = edition.table;
+  auto tags = std::make_shared<Tags>();
   for (const auto format : {sql::Format::json, sql::Format::ndjson, sql::Format::csv, sql::Format::csj}) {
     for (const auto header : {sql::Header::present, sql::Header::absent}) {
-      version->tags[static_cast<std::size_t>(format) * 2 + static_cast<std::size_t>(header)] =
+      (*tags)[static_cast<std::size_t>(format) * 2 + static_cast<std::size_t>(header)] =
           api::tag_of(edition.table->state(), format, header);
     }
   }
-  version_ = std::move(version);
+  std::erase_if(retired_, [](const auto& version) { return version.expired(); });
+  if (version_) retired_.push_back(version_);
+  version_ = std::make_shared<const Version>(edition.table, std::move(tags));
   cache_.clear();
   projections_.clear();
 }
@@ -245,7 +247,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   if (as_they_are && (is_short || (selection.is_range && wish.format == sql::Format::json))) {
     spans = pieces(selection, wish.format, version);
   } else if (!as_they_are && is_short && version == version_) {
-    spans = projections_.answer(version, table, selection, wanted, whole_bytes);
+    spans = projections_.answer(version->tags, table, selection, wanted, whole_bytes);
   }
   Buffer bytes;
   if (spans) {
@@ -268,7 +270,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   }
   // What is asked for the second time is kept.
   auto whole =
-      std::make_shared<Answer>(Answer{.version = version, .bytes = std::move(bytes), .total = std::move(total)});
+      std::make_shared<Answer>(Answer{.tags = version->tags, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
   const bool kept = spans || (version == version_ && cache_.admits(key, whole->bytes.size()));
   if (kept) cache_.store(key, whole);
@@ -320,7 +322,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
     response.body.emplace<http::SharedBytes>(version_, table.object(row));
     return answering;
   }
-  auto answer = std::make_shared<Answer>(Answer{.version = version_, .bytes = {}, .total = {}});
+  auto answer = std::make_shared<Answer>(Answer{.tags = version_->tags, .bytes = {}, .total = {}});
   RowWriter writer(table,
                    {.format = wish->format, .header = wish->header, .object = true, .fields = std::move(fields)});
   writer.begin(answer->bytes);

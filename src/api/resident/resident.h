@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/answer_head.h"
 #include "api/negotiation.h"
@@ -62,6 +63,13 @@ class Resident {
            core::BlockingPool& threads, core::MeshPort* mesh = nullptr);
 
   void publish(const Edition& edition);
+  // Calls `each` with what keeps the table alive for answers that are being sent: http::owner_of() of their bodies.
+  template <class Each>
+  void each_owner_of(const Table* table, Each each) const {
+    for (const auto& version : retired_) {
+      if (const auto kept = version.lock(); kept && kept->table.get() == table) each(kept.get());
+    }
+  }
 
   // `/NAME`
   [[nodiscard]] core::Async<http::Response> list(http::Request& request);
@@ -90,11 +98,12 @@ class Resident {
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
+  using Tags = std::array<std::string, 8>;  // by format, with a header line or without
   // The table with what answers say of it. Its count of owners is this core's own: requests of several cores would
-  // fight for one.
+  // fight for one. Answers that are made of no bytes of the table have the tags alone, and it can go before them.
   struct Version {
     std::shared_ptr<const Table> table;
-    std::array<std::string, 8> tags;  // by format, with a header line or without
+    std::shared_ptr<const Tags> tags;
   };
   class RowsBody;
 
@@ -102,7 +111,7 @@ class Resident {
   [[nodiscard]] static http::Response too_old();
   [[nodiscard]] std::uint32_t id_of(std::string_view text);
   [[nodiscard]] static const std::string& tag_of(const Version& version, const Wish& wish) {
-    return version.tags[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
+    return (*version.tags)[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
   }
   // What the request's conditions ask for; nothing: the answer.
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
@@ -122,6 +131,7 @@ class Resident {
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   std::shared_ptr<const Version> version_;
+  std::vector<std::weak_ptr<const Version>> retired_;  // a few, which answers may still be made of
   Instant checked_{};
   bool failing_ = false;
   AnswerCache cache_;

@@ -46,6 +46,7 @@ class CompressedBody final : public BodySource {
 
   [[nodiscard]] core::Async<Result<Progress>> pull(Buffer& out) override;
   [[nodiscard]] std::span<const Field> trailers() const override;
+  [[nodiscard]] const void* owner() const override { return owner_of(inner_); }
 
  private:
   // What gives the next piece of the inner body, and has begun. Whoever awaits it may go; it goes on until the body is

@@ -23,13 +23,6 @@ std::size_t Cache::Hash::operator()(const Key& key) const noexcept {
   return hash;
 }
 
-// Nobody has the source any more but the forms that are kept here.
-bool Cache::Kept::is_stale() const {
-  const auto is_there = [](const auto& form) { return form != nullptr; };
-  const auto any = std::ranges::find_if(forms, is_there);
-  return any == forms.end() || (*any)->source.use_count() <= std::ranges::count_if(forms, is_there);
-}
-
 Cache::List::iterator Cache::drop(List::iterator kept) {
   bytes_ -= kept->cost;
   by_key_.erase(kept->key);
@@ -38,7 +31,7 @@ Cache::List::iterator Cache::drop(List::iterator kept) {
 
 std::shared_ptr<const Cache::Form> Cache::find(const Source& source, Coding coding) {
   const auto found = by_key_.find(key_of(source));
-  if (found == by_key_.end()) return nullptr;
+  if (found == by_key_.end() || !found->second->is_of(source.owner)) return nullptr;
   const auto& form = found->second->forms[static_cast<std::size_t>(coding)];
   if (!form || !is_weak_form(form->weak_tag, source.tag)) return nullptr;
   list_.splice(list_.begin(), list_, found->second);
@@ -58,10 +51,9 @@ void Cache::abandon(const Source& source, Coding coding) { std::erase(being_made
 std::shared_ptr<const Cache::Form> Cache::store(const Source& source, Coding coding, Buffer&& bytes) {
   abandon(source, coding);
   if (limit_ == 0 || bytes.size() > most_bytes()) return nullptr;
-  for (auto kept = list_.begin(); kept != list_.end();) kept = kept->is_stale() ? drop(kept) : std::next(kept);
+  for (auto kept = list_.begin(); kept != list_.end();) kept = kept->owner.expired() ? drop(kept) : std::next(kept);
 
   auto form = std::make_shared<Form>();
-  form->source = source.owner;
   form->weak_tag = "W/" + std::string(source.tag);
   if (bytes.capacity() - bytes.size() > bytes.size() / 4) {  // made with room for the worst case
     form->bytes = Buffer(bytes.size());
@@ -72,10 +64,9 @@ std::shared_ptr<const Cache::Form> Cache::store(const Source& source, Coding cod
   const std::size_t cost = form->bytes.capacity() + form_bytes;
 
   const Key key = key_of(source);
-  auto found = by_key_.find(key);
-  if (found == by_key_.end()) {
-    list_.push_front({.key = key, .cost = 0, .forms = {}});
-    found = by_key_.emplace(key, list_.begin()).first;
+  if (const auto found = by_key_.find(key); found == by_key_.end()) {
+    list_.push_front({.key = key, .owner = source.owner, .cost = 0, .forms = {}});
+    by_key_.emplace(key, list_.begin());
   } else {
     list_.splice(list_.begin(), list_, found->second);
   }

@@ -17,8 +17,8 @@
 namespace sluice::http::compress {
 
 // One core's compressed forms of bytes that do not change: files. A source is known by what keeps it in memory, not by
-// its name or its tag: two files may have the same tag, and the same name may mean another file tomorrow. Its forms
-// keep it alive, and go when nobody else does.
+// its name or its tag: two files may have the same tag, and the same name may mean another file tomorrow. Its forms do
+// not keep it alive, and are of no use when nobody does.
 class Cache {
  public:
   struct Source {
@@ -28,7 +28,6 @@ class Cache {
     std::string_view tag;  // its ETag, a strong one
   };
   struct Form {
-    std::shared_ptr<const void> source;
     std::string weak_tag;
     Buffer bytes;
   };
@@ -60,10 +59,14 @@ class Cache {
   };
   struct Kept {
     Key key;
+    std::weak_ptr<const void> owner;
     std::size_t cost = 0;
     std::array<std::shared_ptr<const Form>, coding_count> forms;
 
-    [[nodiscard]] bool is_stale() const;
+    // Another one may have its address when it is gone.
+    [[nodiscard]] bool is_of(const std::shared_ptr<const void>& other) const {
+      return !owner.owner_before(other) && !other.owner_before(owner);
+    }
   };
   using List = std::list<Kept>;
   struct Hash {

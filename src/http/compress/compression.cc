@@ -11,11 +11,19 @@ namespace {
 
 constexpr std::size_t none = FieldList::capacity;
 
-// Bytes of our own that replace bytes which the response's fields may refer to.
+// Bytes of our own, or such as are kept, that replace a body which the response's fields may refer to.
 struct Replaced {
   Body original;
   Buffer bytes;
+  std::shared_ptr<const Cache::Form> form{};
 };
+
+void replace(Body& body, Buffer bytes, std::shared_ptr<const Cache::Form> form) {
+  const void* const origin = owner_of(body);
+  auto replaced = std::make_shared<Replaced>(std::move(body), std::move(bytes), std::move(form));
+  const std::string_view view = replaced->form ? replaced->form->bytes.view() : replaced->bytes.view();
+  body = SharedBytes{.owner = std::move(replaced), .bytes = view, .origin = origin};
+}
 
 bool is_strong(std::string_view tag) { return tag.size() >= 2 && tag.front() == '"' && tag.back() == '"'; }
 
@@ -171,8 +179,7 @@ void Compression::apply(const Request& request, Response& response) {
       ++counters_.answers;
       ++counters_.cached;
       name_coding(response, found, *coding, form->weak_tag);
-      const std::string_view bytes = form->bytes.view();
-      response.body = SharedBytes{.owner = std::move(form), .bytes = bytes};
+      replace(response.body, {}, std::move(form));
       return;
     }
   }
@@ -240,17 +247,12 @@ bool Compression::compress_whole(Response& response, std::string_view bytes, con
   if (source) {
     if (auto form = cache_.store(*source, coding, std::move(compressed))) {
       name_coding(response, found, coding, form->weak_tag);
-      const std::string_view kept = form->bytes.view();
-      response.body = SharedBytes{.owner = std::move(form), .bytes = kept};
+      replace(response.body, {}, std::move(form));
       return true;
     }
   }
   name_coding(response, found, coding, {});
-  auto replaced = std::make_shared<Replaced>();
-  replaced->original = std::move(response.body);
-  replaced->bytes = std::move(compressed);
-  const std::string_view view = replaced->bytes.view();
-  response.body = SharedBytes{.owner = std::move(replaced), .bytes = view};
+  replace(response.body, std::move(compressed), nullptr);
   return true;
 }
 

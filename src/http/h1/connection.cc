@@ -410,6 +410,14 @@ core::Task<bool> Connection::shake_hands() {
   co_return false;
 }
 
+// What waits for the client finds out in the loop's next turn that nothing more can be sent.
+void Connection::cut_answers_of(const void* owner) {
+  if (http2_ != nullptr) return http2_->cut_answers_of(owner);
+  if (!work_ || work_->sending == nullptr || owner_of(*work_->sending) != owner) return;
+  stream_.reactor().reset_on_close(stream_.handle());
+  stream_.reactor().shutdown_write(stream_.handle());
+}
+
 core::Task<void> Connection::run_http2() {
   Buffer received;
   if (work_) {
@@ -498,6 +506,17 @@ bool Connection::append_spans(const SharedSpans& spans, const Response& response
   return true;
 }
 
+// For cut_answers_of().
+class Connection::Sending {
+ public:
+  Sending(Workspace& work, const Body& body) : work_(work) { work.sending = &body; }
+  Sending(const Sending&) = delete;
+  ~Sending() { work_.sending = nullptr; }
+
+ private:
+  Workspace& work_;
+};
+
 core::Task<Connection::Sent> Connection::send(Response response, bool head_only, bool keep) {
   const Request& request = work_->parser.request();
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
@@ -514,6 +533,7 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
     co_return Sent::yes;
   }
   Result<void> written;
+  const Sending sending(*work_, response.body);
   if (const auto* file = std::get_if<FileRange>(&response.body)) {
     const std::string_view head = work_->output.view();
     written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options_.write_timeout);
@@ -584,6 +604,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   // To an HTTP/1.0 client the body ends with the connection, so that one closes.
   const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
   Cut cut{stream_, !chunked};
+  const Sending sending(*work_, response.body);
   core::TurnShare turn(stream_.reactor(), turn_bytes);
   std::uint64_t sent = 0;
   for (;;) {

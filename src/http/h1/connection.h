@@ -26,6 +26,7 @@ struct Workspace {
   Buffer output;   // answers that have not been written yet
   iovec parts[2];  // of what is being written
   RequestParser parser;
+  const Body* sending = nullptr;  // by itself, because it is long
 };
 
 // One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
@@ -60,12 +61,15 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   core::Task<void> run_http2();
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
+  // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
+  void cut_answers_of(const void* owner);
 
  private:
   friend class http::Server;
   class Active;
   class RequestBody;
   class Presence;
+  class Sending;
   class Tunnel;
   template <class T>
   class WhilePresent;

@@ -53,8 +53,12 @@ class TestHandler final : public Handler {
 };
 
 struct Statuses final : Observer {
-  void completed(const Completion& completion) override { list.push_back(completion.status); }
+  void completed(const Completion& completion) override {
+    list.push_back(completion.status);
+    broken.push_back(completion.broken);
+  }
   std::vector<int> list;
+  std::vector<bool> broken;
 };
 
 constexpr Duration long_time = 1h;
@@ -328,6 +332,77 @@ std::string text_of(std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>('!' + i * i % 89);
   return text;
 }
+
+// ---- Cut by what keeps the body alive ----
+
+// /bytes, /spans, /stream: all of this.
+const auto kept = std::make_shared<const std::string>(text_of(20 << 20));
+
+class KeptSource final : public BodySource {
+ public:
+  Async<Result<Progress>> pull(Buffer& out) override {
+    out.append(std::string_view(*own_).substr(given_, 10'000));
+    given_ += 10'000;
+    return Result<Progress>(given_ < own_->size() ? Progress::more : Progress::done);
+  }
+  const void* owner() const override { return own_.get(); }
+
+ private:
+  const std::shared_ptr<const std::string> own_ = kept;
+  std::size_t given_ = 0;
+};
+
+Task<Response> answer_of_what_is_kept(core::Reactor&, Request& request, std::string&) {
+  Response response;
+  if (request.path == "/bytes") {
+    response.body = SharedBytes{kept, *kept};
+  } else if (request.path == "/spans") {
+    SharedSpans spans(kept);
+    for (std::size_t i = 0; i < kept->size(); i += 5000) spans.add(std::string_view(*kept).substr(i, 4999));
+    response.body = std::move(spans);
+  } else {
+    response.body = std::make_unique<KeptSource>();
+  }
+  co_return response;
+}
+
+class CutAnswers : public Leaving, public testing::WithParamInterface<const char*> {
+ protected:
+  CutAnswers() { start(answer_of_what_is_kept); }
+};
+
+TEST_P(CutAnswers, LetGoAtOnceAndTheirClientsCanTell) {
+  send(GetParam());
+  EXPECT_EQ(kept.use_count(), 2) << "the client takes nothing";
+  server_->cut_answers_of(this);
+  pass(10ms);
+  EXPECT_EQ(kept.use_count(), 2);
+  server_->cut_answers_of(kept.get());
+  pass(10ms);
+  EXPECT_EQ(kept.use_count(), 1);
+  EXPECT_EQ(server_->counters().open, 0u);
+  ASSERT_EQ(statuses_.broken.size(), 1u);
+  EXPECT_TRUE(statuses_.broken[0]);
+  bool failed = false;
+  tasks_.spawn([](net::Stream& client, bool& result) -> Task<void> {
+    Buffer bytes;
+    for (;;) {
+      const auto got = co_await client.read(bytes, 1 << 20, never);
+      if (got && *got != 0) continue;
+      result = !got;
+      EXPECT_LT(bytes.size(), kept->size());
+      EXPECT_FALSE(bytes.view().ends_with("\r\n0\r\n\r\n"));
+      co_return;
+    }
+  }(client_, failed));
+  pass(200ms);
+  EXPECT_TRUE(failed);
+}
+
+INSTANTIATE_TEST_SUITE_P(, CutAnswers,
+                         testing::Values("GET /bytes HTTP/1.1\r\nHost: a\r\n\r\n", "GET /bytes HTTP/1.0\r\n\r\n",
+                                         "GET /spans HTTP/1.1\r\nHost: a\r\n\r\n",
+                                         "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n", "GET /stream HTTP/1.0\r\n\r\n"));
 
 std::size_t take_number(std::string_view& path) {
   std::size_t number = 0;

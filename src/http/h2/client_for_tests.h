@@ -260,8 +260,10 @@ class TestHandler final : public Handler {
   int foreign_claims = 0;              // requests that came with some
   std::weak_ptr<const Claims> claims;  // what the last request was given
   std::vector<std::string> heard;      // what upgrades hear of, in its order
+  // What "/kept", "/kept-spans" and "/kept-stream" answer, and keep alive.
+  const std::shared_ptr<const std::string> kept = std::make_shared<const std::string>(pattern(9, 300'000));
   [[nodiscard]] bool holds_nothing() const {
-    return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1;
+    return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1 && kept.use_count() == 1;
   }
 
   core::Async<Response> handle(Request& request) override {
@@ -342,6 +344,21 @@ class TestHandler final : public Handler {
     std::size_t given_ = 0;
     std::string count_;
     Field trailer_;
+  };
+
+  class KeptSource final : public BodySource {
+   public:
+    explicit KeptSource(std::shared_ptr<const std::string> kept) : kept_(std::move(kept)) {}
+    core::Async<Result<Progress>> pull(Buffer& out) override {
+      out.append(std::string_view(*kept_).substr(given_, 1000));
+      given_ += 1000;
+      return Result<Progress>(given_ < kept_->size() ? Progress::more : Progress::done);
+    }
+    const void* owner() const override { return kept_.get(); }
+
+   private:
+    const std::shared_ptr<const std::string> kept_;
+    std::size_t given_ = 0;
   };
 
   // "echo" sends back what comes, "greet" says something, "deaf" waits for an interruption and reads nothing, "lasts"
@@ -442,6 +459,14 @@ class TestHandler final : public Handler {
     } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" ||
                target.kind == "blocks") {
       response.body = std::make_unique<Source>(*this, target);
+    } else if (target.kind == "kept") {
+      response.body = SharedBytes{kept, *kept};
+    } else if (target.kind == "kept-spans") {
+      SharedSpans spans(kept);
+      for (std::size_t i = 0; i < kept->size(); i += 1000) spans.add(std::string_view(*kept).substr(i, 999));
+      response.body = std::move(spans);
+    } else if (target.kind == "kept-stream") {
+      response.body = std::make_unique<KeptSource>(kept);
     } else if (target.kind == "empty") {
       response.status = 204;
     } else if (target.kind == "long-field") {

@@ -28,6 +28,7 @@ class Connection final : Session::Owner {
   // Instead: the server has as many connections as it may.
   core::Task<void> refuse(Buffer received);
   void drain();
+  void cut_answers_of(const void* owner) { session_.cut_answers_of(owner); }
 
  private:
   // One coroutine waits, others wake it.

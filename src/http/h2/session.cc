@@ -586,6 +586,26 @@ void Session::respond(Stream& stream) {
   if (upgrades) hand_over(stream);
 }
 
+void Session::cut_answers_of(const void* owner) {
+  for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
+    if (!stream->body_unsent || stream->tunnelled || owner_of(stream->response.body) != owner) continue;
+    stream->failed = true;
+    stream->body_unsent = false;
+    if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
+    // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more,
+    // and if not even the head has left, its fields are not sent either.
+    stream->task.cancel();
+    stream->pulling = stream->deferred = false;
+    stream->pulled.release();
+    if (!stream->sent_head) {
+      stream->response.status = 503;
+      stream->response.fields = {};
+    }
+    stream->response.body.emplace<std::monostate>();
+    owner_.has_output();
+  }
+}
+
 // ---- Upgrades (RFC 8441) ----
 
 // The request has been answered; what the stream carries from here on is the upgrade's.
@@ -763,6 +783,7 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
   Body& body = stream.response.body;
   auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
   if (source == nullptr) {
+    if (stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::uint64_t left = known_size(body) - stream.sent_bytes;
     const auto next = static_cast<std::size_t>(std::min<std::uint64_t>(left, most));
     if (next == left) flags |= NGHTTP2_DATA_FLAG_EOF;

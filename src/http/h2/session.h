@@ -58,6 +58,8 @@ class Session {
 
   // The server is ending: the client is told, and upgrades are; requests that were on their way are still answered.
   void drain();
+  // Resets the streams whose answer's body `owner` keeps alive, and lets go of it.
+  void cut_answers_of(const void* owner);
   // No request is answered: the server has as many connections as it may.
   void refuse_all();
   // The shortest time that expire() looks for, of what begins.

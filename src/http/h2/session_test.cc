@@ -547,6 +547,54 @@ TEST_F(SessionTest, ABodyThatBreaksIsReset) {
   for (const Completed& each : completions) EXPECT_TRUE(each.broken);
 }
 
+TEST_F(SessionTest, AnswersAreCutByWhatKeepsThemAlive) {
+  TestClient client({.opens_windows = false, .window = 20'000});
+  std::vector<std::int32_t> cut;
+  for (const char* path : {"/kept", "/kept-spans", "/kept-stream"}) cut.push_back(client.get(path));
+  const auto other = client.get("/shared/30000/1");
+  talk(client);
+  EXPECT_EQ(handler.kept.use_count(), 4);
+  session->cut_answers_of(this);
+  talk(client);
+  for (const auto id : cut) EXPECT_FALSE(client.answers[id].closed);
+  output_told = 0;
+  session->cut_answers_of(handler.kept.get());
+  EXPECT_EQ(handler.kept.use_count(), 1) << "at once, whatever the client takes";
+  EXPECT_GT(output_told, 0);
+  talk(client);
+  for (const auto id : cut) {
+    EXPECT_TRUE(client.answers[id].closed);
+    EXPECT_EQ(client.answers[id].error, internal_error);
+    EXPECT_FALSE(client.answers[id].ended);
+    EXPECT_EQ(client.answers[id].status, 200);
+  }
+  ASSERT_EQ(completions.size(), 3u);
+  for (const Completed& each : completions) EXPECT_TRUE(each.broken);
+  client.open_window(other, 20'000);
+  client.open_window(0, 100'000);
+  talk(client);
+  EXPECT_EQ(client.answers[other].body, pattern(1, 30'000));
+  EXPECT_EQ(session->flood(), Flood::none);
+}
+
+// Not even the heads have left: what they refer to goes with the bodies.
+TEST_F(SessionTest, AnswersAreCutBeforeTheyHaveBegunToLeave) {
+  TestClient client;
+  std::vector<std::int32_t> cut;
+  for (const char* path : {"/kept", "/kept-spans", "/kept-stream"}) cut.push_back(client.get(path));
+  session->receive(client.take_output());
+  EXPECT_EQ(handler.kept.use_count(), 4);
+  session->cut_answers_of(handler.kept.get());
+  EXPECT_EQ(handler.kept.use_count(), 1);
+  talk(client);
+  for (const auto id : cut) {
+    EXPECT_EQ(client.answers[id].status, 503);
+    EXPECT_EQ(client.answers[id].fields.count("content-type"), 0u);
+    EXPECT_TRUE(client.answers[id].closed);
+    EXPECT_EQ(client.answers[id].error, internal_error);
+  }
+}
+
 // ---- Ends ----
 
 TEST_F(SessionTest, DrainingTellsTwiceAndFinishesWhatRuns) {
