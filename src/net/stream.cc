@@ -35,9 +35,9 @@ bool Pace::is_too_slow(const core::Reactor& reactor, const core::Handle& handle,
 }
 
 bool Stream::gives_up(Pace& pace, Result<void>& result) noexcept {
-  if (!pace.is_too_slow(reactor_, handle_, slowest_)) return false;
+  if (!is_cut_ && !pace.is_too_slow(reactor_, handle_, slowest_)) return false;
   reactor_.reset_on_close(handle_);
-  result = fail(Errc::timed_out);
+  result = fail(is_cut_ ? Errc::closed : Errc::timed_out);
   return true;
 }
 
@@ -158,7 +158,7 @@ bool Stream::SendFile::attempt_tls(tls::Session& session) noexcept {
 }
 
 bool Stream::SendFile::time_out() noexcept {
-  if (!pending()) return stream_.gives_up(pace_, result_);
+  if (!pending() || stream_.is_cut_) return stream_.gives_up(pace_, result_);
   pace_.begin_anew(stream_.reactor_.now());
   return false;
 }

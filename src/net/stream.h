@@ -41,6 +41,10 @@ class Deadline : core::Timer {
       reactor_.timers().schedule(*this, until);
   }
   void stop() { client_ = nullptr; }
+  // Whoever waits has come to the end of it.
+  void come() {
+    if (client_ != nullptr) start(*client_, reactor_.now());
+  }
 
  private:
   static void fired(core::Timer& timer) noexcept;
@@ -129,6 +133,14 @@ class Stream {
   // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
   [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
                                    Duration progress);
+  // The peer takes no more, whatever is still to come: a write that waits gives up in the loop's next turn, with
+  // Errc::closed, and close() drops what has not been taken.
+  void cut_write() noexcept {
+    is_cut_ = true;
+    reactor_.reset_on_close(handle_);
+    write_deadline_.come();
+  }
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
   // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
   [[nodiscard]] End end(Duration progress);
   // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
@@ -162,6 +174,7 @@ class Stream {
   Deadline read_deadline_;
   Deadline write_deadline_;
   std::uint32_t slowest_ = 0;
+  bool is_cut_ = false;
 };
 
 // One operation that is tried, waits where it would block, and is tried again inside the reactor's dispatch, so that

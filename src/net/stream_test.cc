@@ -197,6 +197,44 @@ TEST_P(StreamTest, WhoTakesTooLittleIsCutAndLosesTheRest) {
   run_until(done);
 }
 
+TEST_P(StreamTest, AWriteThatIsCutEndsAtOnceAndItsPeerCanTell) {
+  bool cut = false;
+  bool done = false;
+  Stream client(*reactor);
+  const std::string bytes(64'000'000, 'x');
+  tasks.spawn([](StreamTest& test, const bool& was_cut, bool& finished) -> Task<void> {
+    Stream server(*test.reactor);
+    co_await test.accept_one(server);
+    while (!was_cut) co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);
+    Buffer rest;
+    (void)rest.reserve(1'000'000);
+    for (;;) {
+      const auto got = co_await server.read(rest, 1'000'000, never);
+      EXPECT_NE(got, Result<std::size_t>(0));
+      if (!got || *got == 0) break;
+      rest.clear();
+    }
+    finished = true;
+  }(*this, cut, done));
+  tasks.spawn([](StreamTest& test, Stream& stream, const std::string& data, bool& finished) -> Task<void> {
+    EXPECT_TRUE(co_await stream.connect(test.address, test.reactor->now() + 5s));
+    EXPECT_FALSE(stream.is_cut());
+    iovec part{const_cast<char*>(data.data()), data.size()};
+    EXPECT_EQ(co_await stream.write({&part, 1}, 1h), Result<void>(fail(Errc::closed)));
+    EXPECT_TRUE(stream.is_cut());
+    stream.close();
+    finished = true;
+  }(*this, client, bytes, cut));
+  for (int turns = 0; turns < 10; ++turns) reactor->turn(reactor->now() + 5ms);
+  ASSERT_TRUE(client.open());
+  client.cut_write();
+  EXPECT_FALSE(cut) << "not before the next turn";
+  reactor->turn(reactor->now() + 5ms);
+  reactor->turn(reactor->now() + 5ms);
+  EXPECT_TRUE(cut);
+  run_until(done);
+}
+
 TEST_P(StreamTest, AFileFollowsItsHead) {
   bool done = false;
   std::string received;

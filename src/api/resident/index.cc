@@ -24,16 +24,21 @@ bool Index::add(const Key& key) {
     }
   }
   if (unique_) return true;
-  // An array may name a value twice.
-  for (std::size_t i = ids_.size(); i-- > 0 && owners_[i] == row_;) {
-    if (ids_[i] == id) return true;
-  }
   ids_.push_back(id);
   owners_.push_back(row_);
   return true;
 }
 
 void Index::end_row() {
+  std::size_t begin = ids_.size();
+  while (begin > 0 && owners_[begin - 1] == row_) --begin;
+  if (ids_.size() - begin > 1) {
+    // An array may name a value twice.
+    const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(begin);
+    std::sort(first, ids_.end());
+    ids_.erase(std::unique(first, ids_.end()), ids_.end());
+    owners_.resize(ids_.size());
+  }
   ++row_;
   if (unique_ && values_.size() != row_) {
     // It had none.

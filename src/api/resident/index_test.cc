@@ -129,6 +129,12 @@ TEST(ResidentIndex, EachRowAValueOfItsOwn) {
   EXPECT_LE(ordered.memory(), rows.size() * 13 + 64);
 }
 
+TEST(ResidentIndex, AnArrayMayBeLongAndNameValuesAgain) {
+  std::vector<Row> rows{{{1, 2}}, empty, {{}}, {{2}}};
+  for (int i = 0; i < 6000; ++i) rows[2]->push_back(i * 7919 % 3000);
+  expect_agrees_of_each_kind(rows);
+}
+
 // Each place at which a column stops to be unique.
 TEST(ResidentIndex, NotUniqueAnyMoreFromSomeRowOn) {
   const std::vector<Row> unique = {{{3}}, {{1}}, {{2}}};

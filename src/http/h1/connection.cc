@@ -410,12 +410,10 @@ core::Task<bool> Connection::shake_hands() {
   co_return false;
 }
 
-// What waits for the client finds out in the loop's next turn that nothing more can be sent.
 void Connection::cut_answers_of(const void* owner) {
   if (http2_ != nullptr) return http2_->cut_answers_of(owner);
   if (!work_ || work_->sending == nullptr || owner_of(*work_->sending) != owner) return;
-  stream_.reactor().reset_on_close(stream_.handle());
-  stream_.reactor().shutdown_write(stream_.handle());
+  stream_.cut_write();
 }
 
 core::Task<void> Connection::run_http2() {
@@ -618,6 +616,10 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     } else {
       auto pulled = co_await WhilePresent<Result<BodySource::Progress>>(*this, pulling.take_task());
       progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
+    }
+    if (stream_.is_cut()) {
+      report(&request, response.status, sent, true);
+      co_return Sent::no;
     }
     if (!progress) {
       // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier

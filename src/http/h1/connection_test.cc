@@ -340,9 +340,11 @@ const auto kept = std::make_shared<const std::string>(text_of(20 << 20));
 
 class KeptSource final : public BodySource {
  public:
+  static inline std::size_t pulled = 0;  // of the last one
+  KeptSource() { pulled = 0; }
   Async<Result<Progress>> pull(Buffer& out) override {
     out.append(std::string_view(*own_).substr(given_, 10'000));
-    given_ += 10'000;
+    pulled = given_ += 10'000;
     return Result<Progress>(given_ < own_->size() ? Progress::more : Progress::done);
   }
   const void* owner() const override { return own_.get(); }
@@ -397,6 +399,28 @@ TEST_P(CutAnswers, LetGoAtOnceAndTheirClientsCanTell) {
   }(client_, failed));
   pass(200ms);
   EXPECT_TRUE(failed);
+}
+
+// A client that takes all at once does not keep the loop to itself.
+struct InARoomyPipe : Leaving {
+  InARoomyPipe() : Leaving({.buffer = 64 << 20}) { start(answer_of_what_is_kept); }
+};
+
+TEST_F(InARoomyPipe, ALongStreamGivesWayToOthers) {
+  tasks_.spawn([](net::Stream& client) -> Task<void> {
+    std::string text = "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n";
+    iovec part{text.data(), text.size()};
+    (void)co_await client.write({&part, 1}, long_time);
+  }(client_));
+  std::size_t most = 0;
+  KeptSource::pulled = 0;
+  for (int turns = 0; KeptSource::pulled < kept->size() && turns < 100'000; ++turns) {
+    const std::size_t before = KeptSource::pulled;
+    reactor_.turn(reactor_.now() + 1ms);
+    most = std::max(most, KeptSource::pulled - before);
+  }
+  EXPECT_GE(KeptSource::pulled, kept->size());
+  EXPECT_LE(most, 600u * 1024) << "in one turn";
 }
 
 INSTANTIATE_TEST_SUITE_P(, CutAnswers,

@@ -137,6 +137,26 @@ TEST_F(ConnectionTest, ManyStreamsInEveryWeather) {
   }
 }
 
+// A client that takes all at once does not keep the loop to itself.
+TEST_F(ConnectionTest, ALongStreamGivesWayToOthers) {
+  serve({.buffer = 64 << 20});
+  TestClient client({.window = 1 << 30});
+  client.open_window(0, 1 << 30);
+  auto line = connect(&client);
+  const std::size_t size = 10 << 20;
+  const auto id = client.get("/stream/" + std::to_string(size) + "/1");
+  std::size_t most = 0;
+  for (int turns = 0; handler->pulled < size && turns < 100'000; ++turns) {
+    const std::size_t before = handler->pulled;
+    reactor->turn(reactor->now() + 1ms);
+    most = std::max(most, handler->pulled - before);
+  }
+  EXPECT_LE(most, 700u * 1024) << "in one turn";
+  EXPECT_GE(most, 300u * 1024);
+  ASSERT_TRUE(run_until([&] { return client.answers[id].closed; }));
+  EXPECT_EQ(client.answers[id].body.size(), size);
+}
+
 TEST_F(ConnectionTest, BothVersionsOnOnePort) {
   serve();
   TestClient client;

@@ -592,15 +592,11 @@ void Session::cut_answers_of(const void* owner) {
     stream->failed = true;
     stream->body_unsent = false;
     if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
-    // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more,
-    // and if not even the head has left, its fields are not sent either.
+    // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
     stream->task.cancel();
     stream->pulling = stream->deferred = false;
     stream->pulled.release();
-    if (!stream->sent_head) {
-      stream->response.status = 503;
-      stream->response.fields = {};
-    }
+    if (!stream->sent_head) stream->response.fields = {};
     stream->response.body.emplace<std::monostate>();
     owner_.has_output();
   }

@@ -588,8 +588,7 @@ TEST_F(SessionTest, AnswersAreCutBeforeTheyHaveBegunToLeave) {
   EXPECT_EQ(handler.kept.use_count(), 1);
   talk(client);
   for (const auto id : cut) {
-    EXPECT_EQ(client.answers[id].status, 503);
-    EXPECT_EQ(client.answers[id].fields.count("content-type"), 0u);
+    EXPECT_EQ(client.answers[id].status, 0);
     EXPECT_TRUE(client.answers[id].closed);
     EXPECT_EQ(client.answers[id].error, internal_error);
   }
