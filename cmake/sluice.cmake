@@ -55,14 +55,15 @@ function(sluice_precompiled target from)
 endfunction()
 
 # ThreadSanitizer sees nothing in a test of one thread: of a module's tests, leaves those that name what has several. What
-# the modules above core and sql have of threads is core's pool.
+# most of the modules above core and sql have of threads is core's pool; a few have cores of their own.
 function(sluice_keep_threaded module list)
-  set(kept)
+  set(threads "<thread>|\"core/(blocking_pool|core|mailbox|mesh|spsc_ring)\\.h\"|\".*sqlite/.*\"")
   if(NOT module MATCHES "^(core|sql)$")
-    set(${list})
+    set(threads "\"core/core\\.h\"")
   endif()
+  set(kept)
   foreach(test IN LISTS ${list})
-    file(STRINGS ${test} threaded REGEX "^#include (<thread>|\"core/(blocking_pool|core|mailbox|mesh|spsc_ring)\\.h\"|\".*sqlite/.*\")")
+    file(STRINGS ${test} threaded REGEX "^#include (${threads})")
     if(threaded)
       list(APPEND kept ${test})
     endif()
