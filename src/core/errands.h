@@ -3,6 +3,7 @@
 #include <coroutine>
 
 #include "core/reactor.h"
+#include "core/waiting_line.h"
 
 namespace sluice::core {
 
@@ -17,51 +18,30 @@ class Errands : TurnHook {
   class [[nodiscard]] Turn {
    public:
     explicit Turn(Errands& errands) : errands_(errands) {}
-    Turn(const Turn&) = delete;
-    ~Turn() {
-      if (caller_) errands_.unlink(*this);
-    }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> caller) noexcept {
-      caller_ = caller;
-      errands_.link(*this);
+      place_.join(errands_.line_, caller);
+      errands_.reactor_.at_next_turn(errands_);
     }
     void await_resume() const noexcept {}
 
    private:
-    friend class Errands;
     Errands& errands_;
-    std::coroutine_handle<> caller_;  // while it waits
-    Turn* next_ = nullptr;
-    Turn* previous_ = nullptr;
+    WaitingLine::Place place_;
   };
   [[nodiscard]] Turn turn() { return Turn(*this); }
 
  private:
-  void link(Turn& turn) noexcept {
-    turn.previous_ = newest_;
-    (newest_ != nullptr ? newest_->next_ : oldest_) = &turn;
-    newest_ = &turn;
-    reactor_.at_next_turn(*this);
-  }
-  void unlink(Turn& turn) noexcept {
-    (turn.next_ != nullptr ? turn.next_->previous_ : newest_) = turn.previous_;
-    (turn.previous_ != nullptr ? turn.previous_->next_ : oldest_) = turn.next_;
-    turn.caller_ = nullptr;
-  }
   static void run(TurnHook& hook) noexcept {
     auto& self = static_cast<Errands&>(hook);
-    if (self.oldest_ == nullptr) return;  // it was cancelled
-    Turn& first = *self.oldest_;
-    const std::coroutine_handle<> caller = first.caller_;
-    self.unlink(first);
-    if (self.oldest_ != nullptr) self.reactor_.at_next_turn(self);
-    caller.resume();
+    if (self.line_.empty()) return;  // all were cancelled
+    const std::coroutine_handle<> first = self.line_.take_first();
+    if (!self.line_.empty()) self.reactor_.at_next_turn(self);
+    first.resume();
   }
 
   Reactor& reactor_;
-  Turn* oldest_ = nullptr;
-  Turn* newest_ = nullptr;
+  WaitingLine line_;
 };
 
 }  // namespace sluice::core

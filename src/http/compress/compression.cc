@@ -110,7 +110,7 @@ Compression::Compression(Handler& inner, const Options& options, core::Reactor& 
       options_(options),
       types_(options.types),
       encoders_(options),
-      turnstile_(reactor, mailbox),
+      turnstile_(reactor),
       cache_(options.cache.bytes),
       surroundings_{turnstile_, cache_, counters_, mailbox, threads} {}
 

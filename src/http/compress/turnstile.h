@@ -3,20 +3,18 @@
 #include <coroutine>
 #include <cstddef>
 
-#include "core/mailbox.h"
 #include "core/reactor.h"
+#include "core/waiting_line.h"
 
 namespace sluice::http::compress {
 
 // Compressing takes a core longer than anything else that it does, so the bytes of one turn are limited: who finds the
 // limit reached waits in line for one of the next turns, and other connections are served in between.
-class Turnstile {
+class Turnstile : core::TurnHook {
  public:
   static constexpr std::size_t turn_bytes = 64 * 1024;
 
-  Turnstile(core::Reactor& reactor, core::Mailbox& mailbox);
-  Turnstile(const Turnstile&) = delete;
-  ~Turnstile();  // nobody waits any more
+  explicit Turnstile(core::Reactor& reactor) : TurnHook(&Turnstile::serve), reactor_(reactor) {}
 
   // May go on at once.
   [[nodiscard]] bool open();
@@ -27,44 +25,24 @@ class Turnstile {
   class [[nodiscard]] Turn {
    public:
     explicit Turn(Turnstile& turnstile) : turnstile_(turnstile) {}
-    Turn(const Turn&) = delete;
-    ~Turn() { leave(); }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> caller) noexcept {
-      caller_ = caller;
-      turnstile_.add(*this);
+      place_.join(turnstile_.line_, caller);
+      turnstile_.reactor_.at_next_turn(turnstile_);
     }
     void await_resume() const noexcept {}
 
    private:
-    friend class Turnstile;
-    void leave() noexcept;
-
     Turnstile& turnstile_;
-    std::coroutine_handle<> caller_;
-    Turn* next_ = nullptr;
-    Turn* previous_ = nullptr;
-    bool waits_ = false;
+    core::WaitingLine::Place place_;
   };
 
  private:
-  // Posted to the own core: it arrives with the next turn. One that is under way outlives the turnstile.
-  struct NextTurn : core::Letter {
-    explicit NextTurn(Turnstile& owner);
-    Turnstile* owner;
-    bool posted = false;
-  };
-
-  void add(Turn& turn) noexcept;
-  void ask_for_turn() noexcept;
-  void serve() noexcept;
+  static void serve(core::TurnHook& hook) noexcept;
   void begin_turn();
 
   core::Reactor& reactor_;
-  core::Mailbox& mailbox_;
-  NextTurn* const next_turn_;
-  Turn* first_ = nullptr;
-  Turn* last_ = nullptr;
+  core::WaitingLine line_;
   Instant turn_ = never;
   std::ptrdiff_t left_ = 0;
 };
