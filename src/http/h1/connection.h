@@ -29,6 +29,9 @@ struct Workspace {
   const Body* sending = nullptr;  // by itself, because it is long
 };
 
+inline constexpr std::size_t read_bytes = 16 * 1024;
+inline constexpr std::size_t output_bytes = 64 * 1024;  // answers gather up to here
+
 // One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
 // answered in their order. Answers to pipelined requests leave in one write.
 //

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <coroutine>
+#include <optional>
+#include <utility>
+
+#include "base/assert.h"
+#include "http/h1/connection.h"
+
+namespace sluice::http::h1 {
+
+// Watches whether the client is there while something is done for it. A client that is gone (reset), or that has ended
+// its side and then waited in vain for the grace period, is told of once. It takes the stream's place for one reader,
+// so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
+class Connection::Presence : core::Waiter {
+ public:
+  Presence(const Presence&) = delete;
+
+  void step_aside() noexcept { unlink(); }
+  // Tells of nothing before the next turn: what it would cancel may be what calls this.
+  void step_back() noexcept { watch(); }
+
+ protected:
+  using Gone = void (*)(Presence& self) noexcept;
+  Presence(Connection& connection, Gone gone)
+      : Waiter(&Presence::changed), connection_(connection), gone_(gone), timer_(&Presence::expired, *this) {}
+  ~Presence() {
+    unlink();
+    if (connection_.presence_ == this) connection_.presence_ = nullptr;
+  }
+  void begin() noexcept {
+    connection_.presence_ = this;
+    watch();
+  }
+
+ private:
+  struct Grace : core::Timer {
+    Grace(Callback fire, Presence& owner) : Timer(fire), owner(owner) {}
+    Presence& owner;
+  };
+  static void changed(core::Waiter& waiter) noexcept {
+    auto& self = static_cast<Presence&>(waiter);
+    const core::Handle& handle = self.connection_.stream_.handle();
+    if (handle.failed) return self.tell();
+    if (handle.peer_ended && !self.timer_.armed()) self.tell_after(self.connection_.server_.options_.half_close_grace);
+  }
+  static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.tell(); }
+  void watch() noexcept {
+    core::Handle& handle = connection_.stream_.handle();
+    SLUICE_ASSERT(handle.reader == nullptr);
+    handle.reader = this;
+    linked_ = true;
+    if (handle.failed) {
+      tell_after(Duration{});
+    } else if (handle.peer_ended) {
+      tell_after(connection_.server_.options_.half_close_grace);
+    }
+  }
+  void tell_after(Duration grace) noexcept {
+    core::Reactor& reactor = connection_.stream_.reactor();
+    reactor.timers().schedule(timer_, reactor.now() + grace);
+  }
+  void tell() noexcept {
+    unlink();
+    gone_(*this);
+  }
+  void unlink() noexcept {
+    if (!linked_) return;
+    linked_ = false;
+    connection_.stream_.handle().reader = nullptr;
+    connection_.stream_.reactor().timers().cancel(timer_);
+  }
+
+  Connection& connection_;
+  const Gone gone_;
+  Grace timer_;
+  bool linked_ = false;
+};
+
+// Awaits a Task while the client is there. Its leaving ends the Task: what that was waiting for is cancelled.
+template <class T>
+class Connection::WhilePresent : Presence {
+ public:
+  WhilePresent(Connection& connection, core::Task<T> task)
+      : Presence(connection, &WhilePresent::give_up),
+        task_(std::move(task)),
+        inner_(std::move(task_).operator co_await()) {}
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    begin();
+    return inner_.await_suspend(caller);
+  }
+  // Nothing: the client has gone.
+  std::optional<T> await_resume() {
+    step_aside();
+    if (gone_) return std::nullopt;
+    return inner_.await_resume();
+  }
+
+ private:
+  static void give_up(Presence& presence) noexcept {
+    auto& self = static_cast<WhilePresent&>(presence);
+    self.gone_ = true;
+    self.task_ = {};
+    self.caller_.resume();
+  }
+
+  core::Task<T> task_;
+  decltype(std::declval<core::Task<T>>().operator co_await()) inner_;
+  std::coroutine_handle<> caller_;
+  bool gone_ = false;
+};
+
+}  // namespace sluice::http::h1

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "http/h1/chunked.h"
+#include "http/h1/connection.h"
+#include "http/h1/presence.h"
+#include "http/h1/response.h"
+#include "http/patience.h"
+
+namespace sluice::http::h1 {
+
+// The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
+// where they are.
+class Connection::RequestBody final : public BodyReader {
+ public:
+  RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
+      : connection_(connection),
+        limit_(connection.server_.options_.body_limit),
+        left_(framing.length),
+        chunked_(framing.kind == BodyFraming::Kind::chunked),
+        wants_continue_(wants_continue),
+        patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client) {}
+
+  core::Task<Result<std::string_view>> read() override {
+    Buffer& body = connection_.work_->body;
+    body.consume(std::exchange(given_, 0));
+    for (;;) {
+      if (done()) co_return std::string_view{};
+      if (refusal_ != 0) co_return fail(Errc::malformed);
+      if (left_ > limit_) co_return refuse(413);  // it only shrinks: of the first call
+      if (chunked_) {
+        const ChunkedDecoder::Step step = decoder_.decode(body.view());
+        if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
+        received_ += step.data.size();
+        if (received_ + decoder_.announced() > limit_) co_return refuse(413);
+        if (step.state == ChunkedDecoder::Step::State::data) {
+          given_ = step.consumed;
+          co_return step.data;
+        }
+        body.consume(step.consumed);
+        if (step.state == ChunkedDecoder::Step::State::done) {
+          chunked_done_ = true;
+          co_return std::string_view{};
+        }
+      } else if (!body.empty()) {
+        given_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, body.size()));
+        left_ -= given_;
+        co_return body.view().substr(0, given_);
+      }
+      if (std::exchange(wants_continue_, false)) {
+        connection_.work_->output.append(continue_response);
+        if (!co_await connection_.flush()) co_return refuse(400);
+      }
+      const Instant begin = connection_.stream_.reactor().now();
+      Presence* const presence = connection_.presence_;
+      if (presence != nullptr) presence->step_aside();
+      auto got = co_await connection_.stream_.read(body, read_bytes, begin + patience_.left());
+      if (presence != nullptr) presence->step_back();
+      if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
+      if (*got == 0) co_return refuse(400);
+      patience_.spend(connection_.stream_.reactor().now() - begin, *got);
+    }
+  }
+
+  void allow_more(std::uint64_t bytes) override {
+    const ServerOptions& options = connection_.server_.options_;
+    limit_ = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
+  }
+
+  // The status that the body's own fault asks for; 0: none.
+  [[nodiscard]] int refusal() const { return refusal_; }
+  // All has been read and given.
+  [[nodiscard]] bool done() const { return chunked_ ? chunked_done_ : left_ == 0; }
+  // The client has not been told to send it, so it may or may not come.
+  [[nodiscard]] bool unasked() const { return wants_continue_; }
+  [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
+  // Behind the last byte: what follows belongs to the next request.
+  void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
+
+ private:
+  std::unexpected<Error> refuse(int status) {
+    refusal_ = status;
+    return fail(status == 408 ? Errc::timed_out : status == 413 ? Errc::limit : Errc::malformed);
+  }
+
+  Connection& connection_;
+  ChunkedDecoder decoder_;
+  std::uint64_t limit_;
+  std::uint64_t left_;
+  std::uint64_t received_ = 0;
+  std::size_t given_ = 0;
+  int refusal_ = 0;
+  bool chunked_;
+  bool chunked_done_ = false;
+  bool wants_continue_;
+  Patience patience_;
+};
+
+}  // namespace sluice::http::h1
