@@ -5,7 +5,8 @@ the databases' own indexes, then from a resident table; answers of 100 users and
 One keep-alive connection, one request after the other; the servers take turns, and each percentile is the median of the rounds'.
 The client and all servers but the parallel stage have core 0, databases what the kernel gives them. Where server and client do
 not share a core, waking the other takes longer than the shorter answers, on virtual machines much longer, and would be what is measured.
-Before that every answer is compared, as a value, with the first stage's. Figures go to standard output as JSON lines, then
+Before that every answer is compared, as a value, with the first stage's. Beside them stands the floor: as many bytes as the first
+stage answers, from a loop that looks at nothing. Figures go to standard output as JSON lines, then
 as a table, and as a picture into a file; with --profile, where each spends its time (perf), as text beside the picture.
 usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile]
 """
@@ -149,12 +150,20 @@ def compare(ladder):
                     raise SystemExit(f"{rung.name} answers\n{ours}\nand not\n{theirs}")
 
 
+def floors(first):
+    """By how many users: a rung that answers as much as the first one."""
+    for count, role in ROLES.items():
+        port, size = free_port(), len(fetch(first.program.port, first.target.format(role=role))[1])
+        yield count, Rung("floor", Program("floor", [BUILD / "bench/floor_epoll", port, size], port, CORE), None)
+
+
 def measure(ladder, rounds, share):
     """{(name, how many users): figures}"""
     runs = collections.defaultdict(list)
+    floor = dict(floors(ladder[0]))
     for _ in range(rounds):
         for count, role in ROLES.items():
-            for rung in ladder:
+            for rung in [*ladder, floor[count]]:
                 requests = max(20, round(rung.requests * share))
                 runs[rung.name, count].append(latency(rung.program.port, rung.target.format(role=role), requests // 10 + 1,
                                                       requests, CORE, rung.fields))
@@ -265,7 +274,9 @@ def main():
     table = measure(ladder, args.rounds, args.share)
     if ("resident", 100) in table:
         times = table["resident", 100]["times_as_fast"]
-        tell(bench="case-study", rung="resident", users=100, times_as_fast=times, wanted=WANTED, within=times >= WANTED)
+        to_floor = table["resident", 100]["p50_us"] / table["floor", 100]["p50_us"]
+        tell(bench="case-study", rung="resident", users=100, times_as_fast=times, wanted=WANTED, within=times >= WANTED,
+             to_floor=round(to_floor, 2))
     write_table(table, missing)
     plot(table, args.plot)
     print(f"\n{args.plot}")
