@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzzing.h"
 #include "http/compress/media_types.h"
 #include "http/compress/negotiate.h"
 
@@ -16,12 +15,7 @@ namespace {
 
 using namespace sluice::http;
 using namespace sluice::http::compress;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "accept_encoding_fuzz: %s\n", what);
-  std::abort();
-}
+using sluice::fuzz::require;
 
 }  // namespace
 

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "api/body/row_reader.h"
+#include "fuzzing.h"
 #include "sql/sqlite/json_text.h"
 
 namespace {
@@ -24,24 +23,8 @@ using api::RowLimits;
 using api::RowReader;
 using api::Shape;
 using api::Value;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "body_fuzz: %s\n", what);
-  std::abort();
-}
-
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t seed) : state_(seed * 2654435761u + 1) {}
-  std::size_t next() {
-    state_ = state_ * 1664525u + 1013904223u;
-    return 1 + (state_ >> 24) % ((state_ & 0x10000u) != 0 ? 3 : 40);
-  }
-
- private:
-  std::uint32_t state_;
-};
+using sluice::fuzz::Pieces;
+using sluice::fuzz::require;
 
 // Well-formed UTF-8 (Unicode, table 3-7) without NUL.
 bool is_text(std::string_view bytes) {

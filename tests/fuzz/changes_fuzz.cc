@@ -1,19 +1,16 @@
 // Any bytes as the payload of an event, and as the id that a client comes back with.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "api/changes/event.h"
+#include "fuzzing.h"
 
 namespace {
 
 using namespace sluice::api::changes;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 struct Heard {
   std::size_t events = 0;

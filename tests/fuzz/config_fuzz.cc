@@ -1,10 +1,10 @@
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "app/config/load.h"
 #include "app/config/statement.h"
+#include "fuzzing.h"
 
 // The whole loader but for the file system: whatever the text, it is a configuration or a list of errors that can be
 // rendered, and every character of a statement can be pointed at.
@@ -12,10 +12,7 @@ namespace {
 
 using namespace sluice;
 using namespace sluice::app::config;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 std::optional<std::string> environment(std::string_view name) {
   if (name == "A") return "a";

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -11,20 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzzing.h"
 #include "sql/encode/encoder.h"
 
 namespace {
 
 using namespace sluice;
+using sluice::fuzz::require;
 using sql::Column;
 using sql::Field;
 using sql::Form;
 using sql::Format;
 using sql::Type;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 class Input {
  public:

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "fuzzing.h"
 #include "http/h1/chunked.h"
 #include "http/h1/parser.h"
 
@@ -17,24 +16,8 @@ namespace {
 
 using namespace sluice::http;
 using namespace sluice::http::h1;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "h1_fuzz: %s\n", what);
-  std::abort();
-}
-
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t seed) : state_(seed * 2654435761u + 1) {}
-  std::size_t next() {
-    state_ = state_ * 1664525u + 1013904223u;
-    return 1 + (state_ >> 24) % ((state_ & 0x10000u) != 0 ? 3 : 40);
-  }
-
- private:
-  std::uint32_t state_;
-};
+using sluice::fuzz::Pieces;
+using sluice::fuzz::require;
 
 // A copy of exactly these bytes, so that the address sanitizer sees a read beyond them.
 std::unique_ptr<char[]> copy_of(std::string_view bytes) {
@@ -50,8 +33,8 @@ std::string text_of(const Parsed& parsed, RequestParser& parser) {
   const Request& request = parser.request();
   const auto add = [&text](std::string_view part) { text.append("\n").append(part); };
   add(std::to_string(static_cast<int>(request.method)) + std::to_string(static_cast<int>(request.version)));
-  for (std::string_view part : {request.method_text, request.target, request.path, request.segments, request.query,
-                                request.authority}) {
+  for (std::string_view part :
+       {request.method_text, request.target, request.path, request.segments, request.query, request.authority}) {
     add(part);
   }
   for (const Field& field : request.fields) {

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/simulated_reactor.h"
+#include "fuzzing.h"
 #include "http/h2/guard.h"
 #include "http/h2/session.h"
 
@@ -20,15 +19,10 @@ namespace {
 using namespace sluice;
 using namespace sluice::http;
 using namespace sluice::http::h2;
+using sluice::fuzz::require;
 
 constexpr std::string_view preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::size_t most_per_request = 64 * 1024;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "h2_fuzz: %s\n", what);
-  std::abort();
-}
 
 class Pieces {
  public:

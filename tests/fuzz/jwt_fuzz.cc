@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzzing.h"
 #include "gateway/jwt/base64url.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/token.h"
@@ -18,12 +17,7 @@ namespace {
 
 using namespace sluice;
 using namespace sluice::gateway::jwt;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "jwt_fuzz: %s\n", what);
-  std::abort();
-}
+using sluice::fuzz::require;
 
 void base64url(std::string_view text) {
   std::string bytes;

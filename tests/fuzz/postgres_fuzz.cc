@@ -2,21 +2,18 @@
 // inside. The first byte chooses how many columns a row is expected to have.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include "fuzzing.h"
 #include "sql/postgres/auth.h"
 #include "sql/postgres/messages.h"
 
 namespace {
 
 using namespace sluice::sql::postgres;
+using sluice::fuzz::require;
 using sluice::sql::Field;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // A view that a parser gives lies inside what it was given.
 void require_inside(std::string_view part, std::string_view whole) {

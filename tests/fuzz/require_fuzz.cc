@@ -1,17 +1,14 @@
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "api/require.h"
+#include "fuzzing.h"
 
 namespace {
 
 using sluice::api::Requirement;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 // Every part stands where it says, is no deeper than it may be, and has what its kind needs.
 void look_at(const Requirement& requirement, std::string_view text, std::size_t depth) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -13,15 +12,13 @@
 #include "api/resident/row_writer.h"
 #include "api/resident/rows_for_tests.h"
 #include "api/resident/selection.h"
+#include "fuzzing.h"
 
 namespace {
 
 using namespace sluice;
 using namespace sluice::api::resident;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 std::shared_ptr<const Table> make_table(bool on_demand) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("t", sql::Form::text, 25),

@@ -17,15 +17,13 @@
 #include "api/resident/row_writer.h"
 #include "api/resident/rows_for_tests.h"
 #include "api/resident/value.h"
+#include "fuzzing.h"
 
 namespace {
 
 using namespace sluice;
 using namespace sluice::api::resident;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 // The other way to read a decimal; it rounds, so that only an order that it does see counts.
 void check_order(const std::string& a, const std::string& b) {

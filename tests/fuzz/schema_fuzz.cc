@@ -4,24 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "api/body/row_reader.h"
 #include "api/schema/row_check.h"
 #include "api/schema/schema.h"
+#include "fuzzing.h"
 
 namespace {
 
 using namespace sluice::api;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "schema_fuzz: %s\n", what);
-  std::abort();
-}
+using sluice::fuzz::require;
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -13,15 +12,13 @@
 #include "app/suite/json.h"
 #include "app/suite/response.h"
 #include "app/suite/variables.h"
+#include "fuzzing.h"
 
 namespace {
 
 using namespace sluice::app;
 using namespace sluice::app::suite;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using sluice::fuzz::require;
 
 // Of members with one name the last counts, so such an object differs from itself.
 bool has_one_of_each(const Json& value) {

@@ -3,13 +3,12 @@
 // first byte chooses what is looked at and seeds the pieces' sizes.
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzzing.h"
 #include "http/ws/decoder.h"
 #include "http/ws/handshake.h"
 
@@ -18,24 +17,8 @@ namespace {
 using namespace sluice;
 using namespace sluice::http;
 using namespace sluice::http::ws;
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "ws_fuzz: %s\n", what);
-  std::abort();
-}
-
-class Pieces {
- public:
-  explicit Pieces(std::uint8_t seed) : state_(seed * 2654435761u + 1) {}
-  std::size_t next() {
-    state_ = state_ * 1664525u + 1013904223u;
-    return 1 + (state_ >> 24) % ((state_ & 0x10000u) != 0 ? 3 : 40);
-  }
-
- private:
-  std::uint32_t state_;
-};
+using sluice::fuzz::Pieces;
+using sluice::fuzz::require;
 
 constexpr std::uint64_t most_message = 10'000;
 

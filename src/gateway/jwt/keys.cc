@@ -20,18 +20,12 @@
 #include <openssl/pem.h>
 #include <simdjson.h>
 
+#include "base/free.h"
 #include "gateway/jwt/base64url.h"
 
 namespace sluice::gateway::jwt {
 namespace {
 
-template <auto function>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    function(object);
-  }
-};
 using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
 using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
 using PublicKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;

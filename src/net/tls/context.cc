@@ -20,16 +20,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/free.h"
+
 namespace sluice::net::tls {
 namespace {
 
-template <auto function>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    function(object);
-  }
-};
 using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
