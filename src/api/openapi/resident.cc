@@ -29,8 +29,8 @@ std::vector<const sql::Column*> indexed_columns(const resident::Plan& plan) {
 // spellings that the server takes too.
 std::string_view pattern_of(const ValueType& type) {
   constexpr std::string_view number = R"(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]{1,3})?|NaN|-?Infinity)";
-  if (type.numeric) return number;
-  if (type.boolean) return "true|false";
+  if (type.spelling == ValueType::Spelling::numeric) return number;
+  if (type.spelling == ValueType::Spelling::boolean) return "true|false";
   switch (type.kind) {
     case Kind::integer:
       return "-?([0-9]{1,18}|[0-8][0-9]{18})";  // 64 bits, all but the last 0.2e18
@@ -79,7 +79,7 @@ std::string condition_schema(const ValueType& type) {
 std::string condition(const sql::Column& column, const ValueType& type, std::size_t count) {
   const char* const one = type.is_single() ? "Rows with this value" : "Rows among whose values this is";
   std::string text = fmt::format("{}: {}. Or `in.(1,2,3)`, one of up to {}; `is.null`, `is.not_null`", one,
-                                 resident::describe(type.numeric ? Kind::number : type.kind), resident::most_values);
+                                 resident::describe(type), resident::most_values);
   if (type.orders()) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";
   text += "; `eq.` before what looks like one of these. Several conditions hold together.";
   JsonObject schema;
@@ -142,7 +142,7 @@ std::string resident_key_schema(const resident::Plan& plan) {
   Schema schema = schema_of(*column);
   if (type.kind == Kind::integer) {
     schema = schema_of(sql::ParameterType::integer);
-  } else if (type.kind == Kind::number || type.numeric) {
+  } else if (type.kind == Kind::number || type.spelling == ValueType::Spelling::numeric) {
     if (schema.type != "integer") schema = schema_of(sql::ParameterType::real);
   } else if (schema.type != "string" && schema.type != "boolean") {
     schema = schema_of(sql::ParameterType::text);

@@ -201,11 +201,7 @@ class Parser {
 
   bool key_of(const Index& index, std::string_view text, Key& key) {
     if (make_asked_key(index.type(), text, scratch_, key)) return true;
-    const Kind kind = index.type().numeric ? Kind::number : index.type().kind;
-    const std::string_view possible = index.type().time          ? "a time (12:30:00)"
-                                      : index.type().octets != 0 ? "a MAC address (08:00:2b:01:02:03)"
-                                                                 : describe(kind);
-    return fail(fmt::format("{} is possible, also behind eq., in.(){}; or is.null, is.not_null", possible,
+    return fail(fmt::format("{} is possible, also behind eq., in.(){}; or is.null, is.not_null", describe(index.type()),
                             index.type().orders() ? ", gt., gte., lt., lte." : ""));
   }
 

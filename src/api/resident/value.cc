@@ -12,6 +12,8 @@
 namespace sluice::api::resident {
 namespace {
 
+using Spelling = ValueType::Spelling;
+
 constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 
 // The order of signed integers as that of unsigned ones.
@@ -211,6 +213,9 @@ constexpr char class_number = 1;
 constexpr char class_text = 2;
 constexpr char class_blob = 3;
 
+// char(n) comes with the blanks that fill it up.
+std::string_view without_padding(std::string_view text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
+
 }  // namespace
 
 std::optional<ValueType> ValueType::of(const sql::Column& column) {
@@ -262,20 +267,23 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
       result.kind = Kind::text;
       result.shape = Shape::json;
     } else if (declares("BOOL")) {
-      result.boolean = true;
+      result.spelling = Spelling::boolean;
     } else if (declares("INT") || declares("REAL") || declares("FLOA") || declares("DOUB") || declares("NUMERIC") ||
                declares("DECIMAL")) {
-      result.numeric = true;
+      result.spelling = Spelling::numeric;
     } else if (declares("CHAR") || declares("CLOB") || declares("TEXT")) {
       result.kind = Kind::text;  // its affinity turns numbers into text
     }
   }
-  result.padded = column.type_id == 1042;
-  result.time = column.type_id == 1083;
-  result.octets = column.type_id == 829 ? 6 : column.type_id == 774 ? 8 : 0;
+  if (column.type_id == 1042) result.spelling = Spelling::padded;
+  if (column.type_id == 1083) result.spelling = Spelling::time;
+  if (column.type_id == 829) result.spelling = Spelling::macaddr;
+  if (column.type_id == 774) result.spelling = Spelling::macaddr8;
   result.ordered = *kind != Kind::text || orders_as_text(column.type_id);
   return result;
 }
+
+namespace {
 
 std::string_view describe(Kind kind) {
   switch (kind) {
@@ -299,6 +307,25 @@ std::string_view describe(Kind kind) {
       return "a number or a text";
   }
   return {};
+}
+
+}  // namespace
+
+std::string_view describe(const ValueType& type) {
+  switch (type.spelling) {
+    case Spelling::time:
+      return "a time (12:30:00)";
+    case Spelling::macaddr:
+    case Spelling::macaddr8:
+      return "a MAC address (08:00:2b:01:02:03)";
+    case Spelling::numeric:
+      return describe(Kind::number);
+    case Spelling::plain:
+    case Spelling::padded:
+    case Spelling::boolean:
+      break;
+  }
+  return describe(type.kind);
 }
 
 bool append_decimal_key(std::string_view text, std::string& out) {
@@ -427,26 +454,41 @@ bool make_key(const ValueType& type, const sql::Field& field, std::string& scrat
     key.bytes = scratch;
     return true;
   }
-  if (type.padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
+  if (type.spelling == Spelling::padded) text = without_padding(text);
   return make_key(type.kind, text, scratch, key);
 }
 
 bool make_asked_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key) {
-  if (type.padded) text = text.substr(0, text.find_last_not_of(' ') + 1);
-  if (type.boolean && text == "true") text = "1";
-  if (type.boolean && text == "false") text = "0";
-  if (type.time || type.octets != 0) {
-    scratch.clear();
-    if (!(type.time ? append_time(text, scratch) : append_mac(text, type.octets, scratch))) return false;
-    key.bytes = scratch;
-    return true;
+  switch (type.spelling) {
+    case Spelling::plain:
+      break;
+    case Spelling::padded:
+      text = without_padding(text);
+      break;
+    case Spelling::boolean:
+      if (text == "true") text = "1";
+      if (text == "false") text = "0";
+      break;
+    case Spelling::numeric:
+      if (!make_key(Kind::number, text, scratch, key)) return false;
+      break;
+    case Spelling::time:
+    case Spelling::macaddr:
+    case Spelling::macaddr8: {
+      scratch.clear();
+      const bool is_time = type.spelling == Spelling::time;
+      if (!(is_time ? append_time(text, scratch)
+                    : append_mac(text, type.spelling == Spelling::macaddr ? 6 : 8, scratch)))
+        return false;
+      key.bytes = scratch;
+      return true;
+    }
   }
-  if (type.numeric && !make_key(Kind::number, text, scratch, key)) return false;
   return make_key(type.kind, text, scratch, key);
 }
 
 bool make_asked_text_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key) {
-  if (type.kind != Kind::dynamic || type.numeric || type.boolean) return false;
+  if (type.kind != Kind::dynamic || type.spelling != Spelling::plain) return false;
   scratch.assign(1, class_text);
   scratch.append(text);
   key.bytes = scratch;

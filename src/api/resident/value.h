@@ -30,15 +30,21 @@ struct ValueType {
     array,  // PostgreSQL's text form: {a,b}
     json,   // elements of a JSON array, or one scalar: compared as texts. A SQLite column may be either in each row
   };
+  // How values may be spelled beyond what their kind says.
+  enum class Spelling : std::uint8_t {
+    plain,
+    padded,    // char(n): blanks at the end count for nothing
+    time,      // 12:30 is 12:30:00
+    macaddr,   // any case, and any signs between the octets
+    macaddr8,  // likewise
+    numeric,   // `dynamic`, and declared as numbers: nobody asks for anything else
+    boolean,   // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
+  };
   Kind kind = Kind::text;
   Shape shape = Shape::scalar;
+  Spelling spelling = Spelling::plain;
   char delimiter = ',';
-  bool ordered = true;      // what is greater here is greater in the database; else values are the same or not
-  bool padded = false;      // char(n): blanks at the end count for nothing
-  bool time = false;        // time: 12:30 is 12:30:00
-  std::uint8_t octets = 0;  // macaddr, macaddr8: how many; any case, and any signs between them
-  bool numeric = false;     // `dynamic`, and declared as numbers: nobody asks for anything else
-  bool boolean = false;     // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
+  bool ordered = true;  // what is greater here is greater in the database; else values are the same or not
 
   // Nothing: values of this column cannot be compared (composites, bytes).
   [[nodiscard]] static std::optional<ValueType> of(const sql::Column& column);
@@ -49,7 +55,7 @@ struct ValueType {
 };
 
 // For the user: "an integer", "a date (2026-11-22)".
-[[nodiscard]] std::string_view describe(Kind kind);
+[[nodiscard]] std::string_view describe(const ValueType& type);
 
 // Whether the keys of a kind are numbers; else they are bytes, which compare as memcmp has it.
 [[nodiscard]] constexpr bool is_fixed(Kind kind) {

@@ -347,7 +347,7 @@ TEST(ResidentValue, ClientsAskForDynamicValuesByWhatTheyLookLike) {
 
 TEST(ResidentValue, BlanksAtTheEndOfCharCountForNothing) {
   const ValueType padded = *ValueType::of(column_of("c", sql::Form::text, 1042));
-  EXPECT_TRUE(padded.padded);
+  EXPECT_EQ(padded.spelling, ValueType::Spelling::padded);
   EXPECT_EQ(asked(padded, "ab"), made(padded, "ab   "));
   EXPECT_EQ(asked(padded, "ab "), made(padded, "ab"));
   EXPECT_EQ(asked(padded, ""), made(padded, "   "));
@@ -362,7 +362,7 @@ TEST(ResidentValue, WhatPostgresColumnsHold) {
     EXPECT_TRUE(type);
     EXPECT_EQ(type->shape, ValueType::Shape::scalar);
     EXPECT_TRUE(type->is_single());
-    EXPECT_EQ(type->padded, id == 1042);
+    EXPECT_EQ(type->spelling == ValueType::Spelling::padded, id == 1042);
     return type->kind;
   };
   for (const std::uint32_t id : {20U, 21U, 23U}) EXPECT_EQ(kind(sql::Form::number, id), Kind::integer);
@@ -428,7 +428,7 @@ TEST(ResidentValue, WhatSqliteColumnsHold) {
   for (const char* declared : {"INTEGER", "int", "BigInt", "REAL", "float", "DOUBLE PRECISION", "numeric(10,2)",
                                "DECIMAL(5)", "FLOATING POINT"}) {
     EXPECT_EQ(type(declared).kind, Kind::dynamic) << declared;
-    EXPECT_TRUE(type(declared).numeric) << declared;
+    EXPECT_EQ(type(declared).spelling, ValueType::Spelling::numeric) << declared;
     EXPECT_TRUE(type(declared).orders()) << declared;
   }
   for (const char* declared : {"TEXT", "text", "VARCHAR(20)", "CLOB", "Nchar(5)"}) {
@@ -437,12 +437,11 @@ TEST(ResidentValue, WhatSqliteColumnsHold) {
   }
   for (const char* declared : {"", "BLOB", "DATE", "DATETIME", "whatever"}) {
     EXPECT_EQ(type(declared).kind, Kind::dynamic) << declared;
-    EXPECT_FALSE(type(declared).numeric) << declared;
-    EXPECT_FALSE(type(declared).boolean) << declared;
+    EXPECT_EQ(type(declared).spelling, ValueType::Spelling::plain) << declared;
   }
   for (const char* declared : {"BOOL", "boolean"}) {
     EXPECT_EQ(type(declared).kind, Kind::dynamic) << declared;
-    EXPECT_TRUE(type(declared).boolean) << declared;
+    EXPECT_EQ(type(declared).spelling, ValueType::Spelling::boolean) << declared;
   }
   for (const char* declared : {"JSON", "jsonb"}) {
     EXPECT_EQ(type(declared).shape, ValueType::Shape::json) << declared;
