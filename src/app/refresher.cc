@@ -64,7 +64,6 @@ core::Task<void> Refresher::run() {
     } else {
       (void)co_await alarm_.wait(next_refresh());
     }
-    if (is_crowded()) co_await room();
     const Instant begin = reactor.now();
     if (co_await refresh()) {
       back_off.reset();
@@ -113,6 +112,7 @@ core::Task<bool> Refresher::refresh() {
   ++counters_.loads;
   if (is_partial) ++counters_.partial;
   counters_.load_s = std::chrono::duration<double>(reactor.now() - begin).count();
+  if (is_new(*loaded->table) && is_crowded()) co_await room();
   take(std::move(loaded->table));
   co_return true;
 }
@@ -122,39 +122,33 @@ Instant Refresher::next_refresh() const {
   return std::min(next, next_full());
 }
 
+bool Refresher::is_new(const Table& table) const {
+  const Table& served = *edition_.table;
+  return &table != &served && (table.state() != served.state() || !same_columns(table, served));
+}
+
 // What is served from now on, once it has been published.
 void Refresher::take(std::shared_ptr<const Table> table) {
-  if (table == edition_.table) {
-    ++counters_.unchanged;
-  } else if (table->state() == edition_.table->state() && same_columns(*table, *edition_.table)) {
-    ++counters_.unchanged;
-    retired_ = std::move(table);
-  } else {
+  if (is_new(*table)) {
     retired_ = std::exchange(edition_.table, std::move(table));
+    return;
   }
+  ++counters_.unchanged;
+  if (table != edition_.table) retired_ = std::move(table);
 }
 
 void Refresher::retire(std::shared_ptr<const Table> table) {
-  retiring_.push_back(table.get());
+  retiring_.push_back({.table = table.get(), .since = around_.reactor.now()});
   around_.tasks.spawn(outlast(std::move(table)));
 }
 
-// Until nobody reads it any more. Whoever reads it for too long while the next one is waited for is cut: the clients
-// that are slow would otherwise keep what is new from all others. Giving back the memory of a large table takes a
-// while, so a thread does it.
+// Until nobody reads it any more. Giving back the memory of a large table takes a while, so a thread does it.
 core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
   core::Reactor& reactor = around_.reactor;
-  Instant cut_at = hold_ > Duration{} ? reactor.now() + hold_ : never;
-  while (table.use_count() > 1) {
-    if (wants_room_ && is_crowded() && retiring_.front() == table.get() && reactor.now() >= cut_at) {
-      ++counters_.cut;
-      cut_at = reactor.now() + cut_again;
-      co_await cores_.cut(table.get());
-      continue;
-    }
-    co_await core::Sleep(reactor, reactor.now() + retired_look);
-  }
-  std::erase(retiring_, table.get());
+  while (table.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);
+  const auto here = std::ranges::find(retiring_, table.get(), &Retired::table);
+  if (here->cuts != 0) ++counters_.cut;
+  retiring_.erase(here);
   auto work = [last = std::move(table)]() mutable {
     last.reset();
     return true;
@@ -162,22 +156,39 @@ core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
   (void)co_await around_.threads.run(around_.mailbox, std::move(work));
 }
 
+// Those who read a version for too long are cut while the next one waits: they would keep what is new from all others.
 core::Task<void> Refresher::room() {
   core::Reactor& reactor = around_.reactor;
-  wants_room_ = true;
   const Instant late = reactor.now() + most_wait;
+  Instant cut_at = reactor.now();
   for (bool told = false; is_crowded();) {
+    if (Retired* const oldest = reactor.now() >= cut_at ? next_to_cut() : nullptr) {
+      cut_at = reactor.now() + cut_next;
+      ++oldest->cuts;
+      co_await cores_.cut(oldest->table);
+    }
     if (!told && reactor.now() >= late) {
       told = true;
       trouble_.met("clients that are slow hold " + std::to_string(most_retired) +
-                   " versions; none is loaded until one of these has been read, or its readers are cut");
+                   " versions; the next one waits until one of these has been read, or its readers are cut");
       ++counters_.failures;
       edition_.failing = true;
       co_await cores_.publish(edition_);
     }
     co_await core::Sleep(reactor, reactor.now() + retired_look);
   }
-  wants_room_ = false;
+}
+
+// The oldest of those that have been held for too long. What has been cut and is still held, by somebody who will let
+// go of it soon perhaps, does not stand before the others.
+Refresher::Retired* Refresher::next_to_cut() {
+  if (hold_ == Duration{}) return nullptr;
+  const Instant since = around_.reactor.now() - hold_;
+  Retired* found = nullptr;
+  for (Retired& one : retiring_) {
+    if (one.since <= since && (found == nullptr || one.cuts < found->cuts)) found = &one;
+  }
+  return found;
 }
 
 }  // namespace sluice::app

@@ -43,7 +43,7 @@ class Refresher {
   static constexpr std::size_t most_retired = 4;
   static constexpr Duration retired_look = 20ms;  // how often it is seen whether they are still read
   static constexpr Duration most_wait = 1s;       // for one of them to be read, until that counts as a failure
-  static constexpr Duration cut_again = 1s;       // after the answers of a version were cut
+  static constexpr Duration cut_next = 1s;        // after the answers of a version were cut, if it was to no purpose
 
   struct Counters {
     std::uint64_t rows = 0;
@@ -52,7 +52,7 @@ class Refresher {
     std::uint64_t partial = 0;    // of them, that read the changes alone
     std::uint64_t unchanged = 0;  // refreshes that found nothing new, those included that did not have to load
     std::uint64_t failures = 0;
-    std::uint64_t cut = 0;  // versions that slow clients held for too long
+    std::uint64_t cut = 0;  // versions whose answers were cut
     double age_s = 0;       // since the database was last asked with success
     double load_s = 0;      // how long the last load took
   };
@@ -84,16 +84,24 @@ class Refresher {
 
  private:
   core::Task<void> run();
+  struct Retired {
+    const api::resident::Table* table;
+    Instant since;
+    std::uint32_t cuts = 0;  // how often its answers were
+  };
+
   // False: it has failed.
   core::Task<bool> refresh();
   [[nodiscard]] Instant next_full() const { return full_ > Duration{} ? mark_.loaded + full_ : never; }
   [[nodiscard]] Instant next_refresh() const;
+  [[nodiscard]] bool is_new(const api::resident::Table& table) const;
   void take(std::shared_ptr<const api::resident::Table> table);
   void retire(std::shared_ptr<const api::resident::Table> table);
   core::Task<void> outlast(std::shared_ptr<const api::resident::Table> table);
-  [[nodiscard]] bool is_crowded() const { return retiring_.size() == most_retired; }
+  [[nodiscard]] bool is_crowded() const { return retiring_.size() >= most_retired; }
   // Until it is not.
   core::Task<void> room();
+  [[nodiscard]] Retired* next_to_cut();
 
   const Surroundings around_;
   const api::resident::Plan& plan_;
@@ -103,12 +111,11 @@ class Refresher {
   api::resident::Edition edition_;
   std::shared_ptr<const api::resident::Table> retired_;  // what no core has been told to drop yet, or nobody has seen
   Mark mark_;
-  const Duration every_;                               // 0: only when it is rung
-  const Duration full_;                                // 0: each load is, or none has to be
-  const Duration hold_;                                // 0: for ever
-  std::vector<const api::resident::Table*> retiring_;  // versions that somebody may still read, the oldest first
-  bool wants_room_ = false;
-  bool needs_all_ = false;  // the changes alone could not be taken
+  const Duration every_;           // 0: only when it is rung
+  const Duration full_;            // 0: each load is, or none has to be
+  const Duration hold_;            // 0: for ever
+  std::vector<Retired> retiring_;  // versions that somebody may still read, the oldest first
+  bool needs_all_ = false;         // the changes alone could not be taken
   Counters counters_;
 };
 

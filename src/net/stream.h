@@ -133,11 +133,12 @@ class Stream {
   // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
   [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
                                    Duration progress);
-  // The peer takes no more, whatever is still to come: a write that waits gives up in the loop's next turn, with
-  // Errc::closed, and close() drops what has not been taken.
-  void cut_write() noexcept {
+  // It is to end, whatever is still to come: what waits gives up in the loop's next turn, a write with Errc::closed and
+  // a read as if it were late, and close() drops what the peer has not taken.
+  void cut() noexcept {
     is_cut_ = true;
     reactor_.reset_on_close(handle_);
+    read_deadline_.come();
     write_deadline_.come();
   }
   [[nodiscard]] bool is_cut() const { return is_cut_; }

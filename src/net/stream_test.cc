@@ -227,7 +227,7 @@ TEST_P(StreamTest, AWriteThatIsCutEndsAtOnceAndItsPeerCanTell) {
   }(*this, client, bytes, cut));
   for (int turns = 0; turns < 10; ++turns) reactor->turn(reactor->now() + 5ms);
   ASSERT_TRUE(client.open());
-  client.cut_write();
+  client.cut();
   EXPECT_FALSE(cut) << "not before the next turn";
   reactor->turn(reactor->now() + 5ms);
   reactor->turn(reactor->now() + 5ms);

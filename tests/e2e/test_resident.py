@@ -521,14 +521,16 @@ def test_it_does_not_start_without_its_rows(people, tmp_path):
 class SlowReader:
     """Has asked for all rows, and takes no more of them than the head of the answer until it is told to."""
 
-    def __init__(self, server, *fields):
+    def __init__(self, server, *fields, body=b""):
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.settimeout(20)
         self.socket.connect(("127.0.0.1", server.port))
         lines = ["GET /people HTTP/1.1", "Host: a", *fields]
-        self.socket.sendall("".join(line + "\r\n" for line in [*lines, ""]).encode())
+        self.socket.sendall("".join(line + "\r\n" for line in [*lines, ""]).encode() + body)
         self.received = b""
+        if body:
+            return
         while b"\r\n\r\n" not in self.received:
             self.received += self.socket.recv(100)
         self.head, self.received = self.received.split(b"\r\n\r\n", 1)
@@ -570,13 +572,14 @@ index = ["v"]
 encode = "{encode}"
 refresh = {{ every = "20ms", hold = "200ms" }}
 ''')
-    readers, streams, compressed = [], [], []
+    readers, streams, compressed, bodies = [], [], [], []
     client = http2.Client(server.port, opens_windows=False)
     for version in range(1, 7):
         readers.append(SlowReader(server))
         compressed.append(SlowReader(server, "Accept-Encoding: gzip"))
+        bodies.append(SlowReader(server, "Content-Length: 100000", body=b"the answer waits for the rest of this"))
         streams.append(client.request("/people"))
-        client.flush()
+        streams.append(client.request("/people", method="HEAD"))
         with sqlite3.connect(path, timeout=10) as database:
             database.execute("UPDATE people SET v = ? WHERE id % 300 = 0", (version,))
         wait_for(lambda: server.get(f"/people?v={version}&limit=1&fields=id").get("x-total-count") == "4")
@@ -589,6 +592,11 @@ refresh = {{ every = "20ms", hold = "200ms" }}
     assert not body.endswith(b"0\r\n\r\n")
     client.wait(streams[0])
     assert client.answers[streams[0]].reset is not None
+    assert client.wait(streams[1])[0].ended
+    try:
+        assert bodies[0].socket.recv(1000) == b""
+    except ConnectionResetError:
+        pass
     # Who has asked last is not touched: there is room.
     body, broken = readers[-1].body()
     assert not broken and body.count(b'"v":5') == 4 and body.rstrip().endswith((b"]", b"]\n\r\n0"))

@@ -42,10 +42,11 @@ struct RefreshOptions {
             "After so long the query is run all the same, with `changes` and with SQLite, where else it is run only "
             "after a commit. `0`: never.",
             {.max = 365 * 24h});
-    v.field("hold", &RefreshOptions::hold,
-            "How long clients may still read an answer of rows that are served no more, once such answers of four "
-            "versions keep a fifth from being loaded: the oldest are cut then. `0`: as long as they take.",
-            {.max = 365 * 24h});
+    v.field(
+        "hold", &RefreshOptions::hold,
+        "How long answers of rows that are served no more may still be read while four versions of such rows keep the "
+        "next one waiting: then those of the oldest are cut. `0`: as long as they take.",
+        {.max = 365 * 24h});
     v.position(&RefreshOptions::position);
   }
 };

@@ -192,23 +192,25 @@ core::Async<http::Response> Resident::list(http::Request& request) {
     return response;
   }
   if (effort_of(*version_->table, query) > effort_here) {
-    return select_elsewhere(*wish, std::move(query), key_, version_);
+    return select_elsewhere(*wish, key_);
   }
   Selection selection = select(*version_->table, query);
   return answer(*wish, std::move(query), std::move(selection), key_, version_);
 }
 
-core::Task<http::Response> Resident::select_elsewhere(Wish wish, Query query, std::string key,
-                                                      std::shared_ptr<const Version> version) {
+core::Task<http::Response> Resident::select_elsewhere(Wish wish, std::string key) {
+  const std::shared_ptr<const Version> version = version_;
+  auto query = parse_query(*version->table, std::string_view(key).substr(1));
+  if (!query) co_return refuse(query.error());
   // The work may go on when nobody waits for it any more, so it has the table for itself.
-  auto work = [table = version->table, query] { return select(*table, query); };
+  auto work = [table = version->table, query = *query] { return select(*table, query); };
   auto selected = co_await threads_.run(mailbox_, std::move(work));
   if (!selected) {
     http::Response response = http::problem(503, "The server is busy.");
     response.fields.add("Retry-After", "1");
     co_return response;
   }
-  co_return answer(wish, std::move(query), std::move(*selected), key, version);
+  co_return answer(wish, std::move(*query), std::move(*selected), key, version);
 }
 
 http::SharedSpans Resident::pieces(const Selection& selection, sql::Format format,

@@ -117,9 +117,9 @@ class Resident {
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
   [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
-  // `version`: whose indexes the query names; it begins when it is awaited.
-  core::Task<http::Response> select_elsewhere(Wish wish, Query query, std::string key,
-                                              std::shared_ptr<const Version> version);
+  // `key`: of the cache. It begins when it is awaited, and holds no version before: that may be when the client has
+  // taken the answers to the requests before.
+  core::Task<http::Response> select_elsewhere(Wish wish, std::string key);
   // The rows as they lie in the table: nothing is copied.
   [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
                                                 const std::shared_ptr<const Version>& version);

@@ -87,6 +87,7 @@ class UnsentBody final : public BodySource {
  public:
   explicit UnsentBody(Body inner) : inner_(std::move(inner)) {}
   [[nodiscard]] core::Async<Result<Progress>> pull(Buffer&) override { return Result<Progress>(Progress::done); }
+  [[nodiscard]] const void* owner() const override { return owner_of(inner_); }
 
  private:
   Body inner_;

@@ -213,7 +213,7 @@ core::Task<bool> Connection::shake_hands() {
 void Connection::cut_answers_of(const void* owner) {
   if (http2_ != nullptr) return http2_->cut_answers_of(owner);
   if (!work_ || work_->sending == nullptr || owner_of(*work_->sending) != owner) return;
-  stream_.cut_write();
+  stream_.cut();
 }
 
 core::Task<void> Connection::run_http2() {
@@ -288,14 +288,19 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
+  const Sending sending(*work_, response.body);
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
   bool keep =
       work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
-  for (std::uint64_t dropped = 0; keep && !body.done();) {
+  for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {
     auto piece = co_await body.read();
     dropped += piece ? piece->size() : 0;
     keep = piece && dropped <= most_dropped;
+  }
+  if (stream_.is_cut()) {
+    report(&request, response.status, 0, true);
+    co_return Sent::no;
   }
   if (body.refusal() != 0) {
     co_await refuse(body.refusal(), "The request's body could not be read.", &request);

@@ -72,7 +72,16 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   class Active;
   class RequestBody;
   class Presence;
-  class Sending;
+  // For cut_answers_of(): from when there is an answer that does not leave at once.
+  class Sending {
+   public:
+    Sending(Workspace& work, const Body& body) : work_(work) { work.sending = &body; }
+    Sending(const Sending&) = delete;
+    ~Sending() { work_.sending = nullptr; }
+
+   private:
+    Workspace& work_;
+  };
   class Tunnel;
   template <class T>
   class WhilePresent;

@@ -368,12 +368,16 @@ Task<Response> answer_of_what_is_kept(core::Reactor&, Request& request, std::str
   co_return response;
 }
 
-class CutAnswers : public Leaving, public testing::WithParamInterface<const char*> {
+class CutAnswers : public Leaving {
  protected:
   CutAnswers() { start(answer_of_what_is_kept); }
 };
+class EachCutAnswer : public CutAnswers, public testing::WithParamInterface<const char*> {};
+struct InARoomyPipe : Leaving {
+  InARoomyPipe() : Leaving({.buffer = 64 << 20}) { start(answer_of_what_is_kept); }
+};
 
-TEST_P(CutAnswers, LetGoAtOnceAndTheirClientsCanTell) {
+TEST_P(EachCutAnswer, LetsGoAtOnceAndItsClientCanTell) {
   send(GetParam());
   EXPECT_EQ(kept.use_count(), 2) << "the client takes nothing";
   server_->cut_answers_of(this);
@@ -401,11 +405,32 @@ TEST_P(CutAnswers, LetGoAtOnceAndTheirClientsCanTell) {
   EXPECT_TRUE(failed);
 }
 
-// A client that takes all at once does not keep the loop to itself.
-struct InARoomyPipe : Leaving {
-  InARoomyPipe() : Leaving({.buffer = 64 << 20}) { start(answer_of_what_is_kept); }
-};
+// The answer waits for the rest of a body that nobody has asked for.
+TEST_F(CutAnswers, LetGoWhileTheirRequestsBodyComes) {
+  const auto half = [](const char* path) {
+    return "GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc";
+  };
+  send(half("/bytes"));
+  EXPECT_EQ(kept.use_count(), 2);
+  send("def");
+  server_->cut_answers_of(kept.get());
+  pass(10ms);
+  EXPECT_EQ(kept.use_count(), 1);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(receive(), "");
+  EXPECT_TRUE(statuses_.broken.at(0));
+}
 
+// To HTTP/1.0 the end of the connection is the end of the body: until the client has seen it, nothing is kept.
+TEST_F(InARoomyPipe, WhatIsSentIsNotKept) {
+  send("GET /stream HTTP/1.0\r\n\r\n");
+  pass(200ms);
+  EXPECT_EQ(KeptSource::pulled, kept->size() / 10'000 * 10'000 + 10'000);
+  EXPECT_EQ(server_->counters().open, 1u) << "it lingers";
+  EXPECT_EQ(kept.use_count(), 1);
+}
+
+// A client that takes all at once does not keep the loop to itself.
 TEST_F(InARoomyPipe, ALongStreamGivesWayToOthers) {
   tasks_.spawn([](net::Stream& client) -> Task<void> {
     std::string text = "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -423,7 +448,7 @@ TEST_F(InARoomyPipe, ALongStreamGivesWayToOthers) {
   EXPECT_LE(most, 600u * 1024) << "in one turn";
 }
 
-INSTANTIATE_TEST_SUITE_P(, CutAnswers,
+INSTANTIATE_TEST_SUITE_P(, EachCutAnswer,
                          testing::Values("GET /bytes HTTP/1.1\r\nHost: a\r\n\r\n", "GET /bytes HTTP/1.0\r\n\r\n",
                                          "GET /spans HTTP/1.1\r\nHost: a\r\n\r\n",
                                          "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n", "GET /stream HTTP/1.0\r\n\r\n"));

@@ -69,17 +69,6 @@ bool Connection::append_spans(const SharedSpans& spans, const Response& response
   return true;
 }
 
-// For cut_answers_of().
-class Connection::Sending {
- public:
-  Sending(Workspace& work, const Body& body) : work_(work) { work.sending = &body; }
-  Sending(const Sending&) = delete;
-  ~Sending() { work_.sending = nullptr; }
-
- private:
-  Workspace& work_;
-};
-
 core::Task<Connection::Sent> Connection::send(Response response, bool head_only, bool keep) {
   const Request& request = work_->parser.request();
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
@@ -112,8 +101,10 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
     output.clear();
     written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
   }
-  report(&request, response.status, written ? size : 0, !written);
-  co_return written ? Sent::yes : Sent::no;
+  // Cut when the last of it had just been taken: what is still in the socket's buffer goes with the connection.
+  const bool whole = written && !stream_.is_cut();
+  report(&request, response.status, whole ? size : 0, !whole);
+  co_return whole ? Sent::yes : Sent::no;
 }
 
 core::Task<Result<void>> Connection::send_spans(const SharedSpans& spans) {
@@ -210,12 +201,12 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     if (turn_is_over) co_await turn.next_turn();
   }
   if (!chunked) cut.is_cut = !co_await flush();
+  cut.is_cut |= stream_.is_cut();
   report(&request, response.status, sent, cut.is_cut);
-  if (!chunked) {
-    if (!cut.is_cut) co_await linger();
-    co_return Sent::no;
-  }
-  co_return Sent::yes;
+  // The connection may last longer than what the body keeps alive.
+  response.body.emplace<std::monostate>();
+  if (!chunked && !cut.is_cut) co_await linger();
+  co_return chunked && !cut.is_cut ? Sent::yes : Sent::no;
 }
 
 }  // namespace sluice::http::h1

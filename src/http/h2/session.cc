@@ -588,17 +588,19 @@ void Session::respond(Stream& stream) {
 
 void Session::cut_answers_of(const void* owner) {
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
-    if (!stream->body_unsent || stream->tunnelled || owner_of(stream->response.body) != owner) continue;
-    stream->failed = true;
-    stream->body_unsent = false;
-    if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
+    if (stream->tunnelled || owner_of(stream->response.body) != owner) continue;
+    if (!stream->sent_head || stream->body_unsent) {
+      stream->failed = true;
+      stream->body_unsent = false;
+      if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
+      owner_.has_output();
+    }
     // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
     stream->task.cancel();
     stream->pulling = stream->deferred = false;
     stream->pulled.release();
     if (!stream->sent_head) stream->response.fields = {};
     stream->response.body.emplace<std::monostate>();
-    owner_.has_output();
   }
 }
 
