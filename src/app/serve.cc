@@ -79,8 +79,8 @@ struct KeysLetter : core::Letter {
   const PolicyKeys::Keys keys;
 };
 
-// Every core binds with SO_REUSEPORT, which would let a second program in beside one that serves already: so each address
-// is first bound alone. Also turns port 0 into the port that all cores then share.
+// Every core binds with SO_REUSEPORT, which would let a second program in beside one that serves already: so each
+// address is first bound alone. Also turns port 0 into the port that all cores then share.
 core::Address claim(const std::string& text) {
   const auto address = core::Address::parse(text);
   if (!address) throw std::runtime_error("\"" + text + "\" is not an address");
