@@ -61,8 +61,10 @@ void check_keys(std::string_view text) {
         require(midnight.number - zero == (key.number - zero) * 86'400'000'000);
       }
     }
-    for (const bool padded : {false, true}) {
-      (void)make_asked_key({.kind = kind, .padded = padded, .numeric = padded, .boolean = true}, text, scratch, key);
+    using Spelling = ValueType::Spelling;
+    for (const Spelling spelling : {Spelling::plain, Spelling::padded, Spelling::time, Spelling::macaddr,
+                                    Spelling::macaddr8, Spelling::numeric, Spelling::boolean}) {
+      (void)make_asked_key({.kind = kind, .spelling = spelling}, text, scratch, key);
     }
   }
 }
