@@ -465,8 +465,10 @@ class World {
         if (!lossy_ && !draining) complain("connect", connected.error().text());
         continue;
       }
-      // Some of the rude ones don't even shake hands.
-      if (tls_ && !(rude && random.chance(0.3))) {
+      // They misbehave in turns, so that there are some of each kind; of three rounds, in one they don't even shake
+      // hands.
+      const std::uint64_t turn = rude ? misbehaved_++ : 0;
+      if (tls_ && !(rude && turn / ways_to_misbehave % 3 == 0)) {
         const auto done = co_await stream.connect_tls(credentials().client, "sim", client_tls, reactor.now() + 30s);
         if (!done) {
           ++tally.unconnected;
@@ -476,7 +478,7 @@ class World {
       }
       if (rude) {
         ++tally.rude;
-        co_await misbehave(stream, random);
+        co_await misbehave(stream, random, turn % ways_to_misbehave);
       } else {
         co_await converse(stream, random);
       }
@@ -671,12 +673,13 @@ class World {
   }
 
   // A client that breaks rules or leaves: the server must end it within its deadlines.
-  Task<void> misbehave(net::Stream& stream, Random& random) {
+  static constexpr std::uint64_t ways_to_misbehave = 10;
+  Task<void> misbehave(net::Stream& stream, Random& random, std::uint64_t way) {
     const Instant begin = reactor.now();
     Duration bound = 10s;  // from now until the server has closed
     std::string bytes;
     Exchange exchange = some_exchange(random, false, false);
-    switch (random.below(10)) {
+    switch (way) {
       case 0:  // garbage
         bytes = pattern(random.next(), random.between(1, 3000));
         for (char& c : bytes) {
@@ -774,6 +777,7 @@ class World {
   Random random_;
   core::Address address_;
   std::uint64_t last_id_ = 0;
+  std::uint64_t misbehaved_ = 0;
   int failures_ = 0;
 };
 
