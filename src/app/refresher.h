@@ -65,7 +65,7 @@ class Refresher {
     sql::Database& database;
   };
   struct Cores {
-    // Returns when nobody serves the edition before any longer, but for answers that have begun.
+    // Each core will serve it from its next turn on; answers that have begun go on with the one before.
     std::function<core::Task<void>(const api::resident::Edition&)> publish;
     // Cuts answers that are still sent of a table that is served no more.
     std::function<core::Task<void>(const api::resident::Table*)> cut;

@@ -89,7 +89,7 @@ class Residents::Listener final : public sql::ChangeSink {
 
 namespace {
 
-// Tells all cores something of a table: when it returns, they have been told.
+// Tells all cores something of a table; each hears it behind what it was told before.
 template <class Tell>
 core::Task<void> tell(core::Core& core, std::span<Service* const> services, Tell tell) {
   for (unsigned i = 0; i < services.size(); ++i) {

@@ -242,7 +242,8 @@ std::optional<std::uint64_t> size_of(const Body& body) {
 
 const void* owner_of(const Body& body) {
   if (const auto* spans = std::get_if<SharedSpans>(&body)) return spans->owner();
-  if (const auto* source = std::get_if<std::unique_ptr<BodySource>>(&body)) return (*source)->owner();
+  if (const auto* source = std::get_if<std::unique_ptr<BodySource>>(&body))
+    return *source ? (*source)->owner() : nullptr;
   if (const auto* file = std::get_if<FileRange>(&body)) return file->owner.get();
   const auto* const bytes = std::get_if<SharedBytes>(&body);
   if (bytes == nullptr) return nullptr;

@@ -116,8 +116,8 @@ class Server {
 
   // Stops accepting, closes what is idle, and lets running requests finish with `Connection: close`.
   void drain();
-  // Ends the answers whose bodies `owner` keeps alive and that are being sent, so that their clients can tell: by what
-  // they have been given so far they will never let go of it. Answers that have not begun to leave are not cut.
+  // Ends the answers whose bodies `owner` keeps alive (owner_of()) and that their clients have not taken, so that these
+  // can tell. HTTP/1.1: the connection, in the loop's next turn. HTTP/2: the stream, and its body is let go of at once.
   void cut_answers_of(const void* owner);
   // After drain(): what is still open is open no longer. Not from within a request.
   void cut();

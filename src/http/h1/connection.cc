@@ -288,21 +288,24 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
-  const Sending sending(*work_, response.body);
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
   bool keep =
       work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
-  for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {
-    auto piece = co_await body.read();
-    dropped += piece ? piece->size() : 0;
-    keep = piece && dropped <= most_dropped;
+  {
+    const Sending sending(*work_, response.body);
+    for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {
+      auto piece = co_await body.read();
+      dropped += piece ? piece->size() : 0;
+      keep = piece && dropped <= most_dropped;
+    }
   }
   if (stream_.is_cut()) {
     report(&request, response.status, 0, true);
     co_return Sent::no;
   }
   if (body.refusal() != 0) {
+    response.body.emplace<std::monostate>();
     co_await refuse(body.refusal(), "The request's body could not be read.", &request);
     co_return Sent::no;
   }
@@ -311,6 +314,8 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   if (!append_whole(response, head_only, keep)) {
     if (co_await send(std::move(response), head_only, keep) == Sent::no) co_return Sent::no;
   }
+  // It has been given; the connection may last longer than what the body keeps alive.
+  response.body.emplace<std::monostate>();
   request.body = nullptr;
   if (!keep) {
     if (co_await flush()) co_await linger();

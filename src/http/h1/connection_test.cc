@@ -105,9 +105,10 @@ class Leaving : public testing::Test {
     server_ = std::make_unique<Server>(reactor_, *handler_, options_, &statuses_);
     const auto address = server_->listen(*core::Address::parse("127.0.0.1:0"));
     ASSERT_TRUE(address);
+    address_ = *address;
     tasks_.spawn([](net::Stream& client, core::Address to) -> Task<void> {
       EXPECT_TRUE(co_await client.connect(to, never));
-    }(client_, *address));
+    }(client_, address_));
     pass(10ms);
   }
   void send(std::string bytes) {
@@ -158,6 +159,7 @@ class Leaving : public testing::Test {
   Statuses statuses_;
   std::unique_ptr<TestHandler> handler_;
   std::unique_ptr<Server> server_;
+  core::Address address_;
   net::Stream client_;
   core::TaskGroup tasks_;
 };
@@ -419,6 +421,29 @@ TEST_F(CutAnswers, LetGoWhileTheirRequestsBodyComes) {
   EXPECT_EQ(server_->counters().open, 0u);
   EXPECT_EQ(receive(), "");
   EXPECT_TRUE(statuses_.broken.at(0));
+}
+
+// The answer has been given, and the connection lingers: there is nothing to cut, and nothing is kept.
+TEST_F(CutAnswers, AnAnswerThatHasBeenGivenIsNotCut) {
+  for (const char* path : {"/stream", "/bytes", "/spans"}) {
+    net::Stream client(reactor_);
+    tasks_.spawn([](net::Stream& stream, core::Address to,
+                    std::string text) -> Task<void> {
+      EXPECT_TRUE(co_await stream.connect(to, never));
+      iovec part{text.data(), text.size()};
+      (void)co_await stream.write({&part, 1}, long_time);
+    }(client, address_,
+                                      "HEAD " + std::string(path) +
+                                          " HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"));
+    pass(10ms);
+    EXPECT_EQ(server_->counters().open, 2u) << "it lingers";
+    EXPECT_EQ(kept.use_count(), 1) << path;
+    server_->cut_answers_of(kept.get());
+    pass(10ms);
+    EXPECT_FALSE(statuses_.broken.back());
+    client.close();
+    pass(3s);
+  }
 }
 
 // To HTTP/1.0 the end of the connection is the end of the body: until the client has seen it, nothing is kept.
