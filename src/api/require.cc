@@ -277,7 +277,7 @@ struct Guards::Case {
     return a && b && *a == *b;
   }
   bool contains(const Source& list, const Source& item) {
-    const http::Claim* const claim = request.claims ? request.claims->find(list.key) : nullptr;
+    const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(list.key) : nullptr;
     const auto wanted_item = value(item);
     if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return false;
     return std::ranges::any_of(claim->items, [&](const http::Claim& one) {

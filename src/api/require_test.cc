@@ -24,7 +24,7 @@ class RequireTest : public testing::Test {
     return verdict.wanted ? "?" + std::to_string(*verdict.wanted) : "yes";
   }
   RequireTest() {
-    request.claims =
+    request.findings.claims =
         http::Claims::parse(R"({"sub":"ada","n":7,"ok":true,"none":null,"roles":["admin",3,null],"app":{"x":"y"}})");
     request.query = "q=a%20b&broken=%zz";
     request.path_values[0] = "red";
@@ -57,7 +57,7 @@ TEST_F(RequireTest, WhatIsMissingEqualsNothing) {
   EXPECT_EQ(holds("present(claim.sub)"), "yes");
   EXPECT_EQ(holds("present(query.q)"), "yes");
   EXPECT_EQ(holds("present(header.x)"), "no");
-  request.claims = nullptr;
+  request.findings.claims = nullptr;
   EXPECT_EQ(holds("eq(claim.sub, 'ada')"), "no");
   EXPECT_EQ(holds("contains(claim.roles, 'admin')"), "no");
 }

@@ -95,7 +95,8 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   std::vector<sql::Setting> settings;
   settings.reserve(4);
   settings.push_back({"role", std::move(role)});
-  settings.push_back({"request.jwt.claims", request.claims ? json_of(*request.claims) : std::string{}});
+  settings.push_back(
+      {"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
   settings.push_back({"request.method", std::string(request.method_text)});
   settings.push_back({"request.path", std::string(request.path)});
   return settings;

@@ -16,7 +16,7 @@ http::Request request_of(std::string_view claims = {}) {
   http::Request request;
   request.method_text = "GET";
   request.path = "/a b";
-  if (!claims.empty()) request.claims = http::Claims::parse(claims);
+  if (!claims.empty()) request.findings.claims = http::Claims::parse(claims);
   return request;
 }
 

@@ -263,7 +263,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         text = cookie(request, source.key);
         break;
       case From::claim: {
-        const http::Claim* const claim = request.claims ? request.claims->find(source.key) : nullptr;
+        const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
         if (claim != nullptr && claim->kind != http::Claim::Kind::null) text = claim->text;
         break;
       }

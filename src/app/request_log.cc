@@ -150,8 +150,8 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         break;
       }
       case Item::subject:
-        if (request->claims) {
-          if (const auto* subject = request->claims->find("sub"); subject != nullptr) text(subject->text);
+        if (request->findings.claims) {
+          if (const auto* subject = request->findings.claims->find("sub"); subject != nullptr) text(subject->text);
         }
         break;
       default:

@@ -56,6 +56,14 @@ class BodyReader {
   virtual void allow_more(std::uint64_t) {}
 };
 
+// What policies learned about a request. It is one value: a codec resets all of it before the next request.
+struct Findings {
+  // What the verified token says. Null: no policy wants a token, or the request came without one and may.
+  std::shared_ptr<const Claims> claims;
+  // When the token expires, the policy's leeway included: seconds of the Unix epoch.
+  double claims_end_s = std::numeric_limits<double>::infinity();
+};
+
 // One request. Everything is a view into the connection's buffer or arena and lasts until the response has been sent.
 struct Request {
   Method method{};
@@ -81,11 +89,7 @@ struct Request {
   std::string_view extension;                                 // ".csv" where the route takes one off the path
   std::uint16_t route = 0;                                    // index of the matched route, for counting; 0: none
 
-  // A policy's finding: what the token says that came with the request and was verified. Null: no policy asks for one,
-  // or there was none and there need not be.
-  std::shared_ptr<const Claims> claims;
-  // Until when that holds, the policy's leeway included: seconds of the Unix epoch.
-  double claims_end_s = std::numeric_limits<double>::infinity();
+  Findings findings;
 
   // The field's value; empty where it is missing. Where it comes more than once, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;

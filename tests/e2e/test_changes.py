@@ -8,7 +8,7 @@ import time
 import pytest
 
 from http1 import Broken
-from http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, Raw, SETTINGS, frame, header_block
+from http2 import Client, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, Raw, SETTINGS, frame, header_block
 from tokens import Secret, soon
 
 SECRET = Secret()
@@ -42,8 +42,8 @@ class Ended(Exception):
 class Stream:
     """One client of a stream, over HTTP/1.1."""
 
-    def __init__(self, server, target="/notes/changes", last=None, fields=()):
-        self.connection = server.connect()
+    def __init__(self, server, target="/notes/changes", last=None, fields=(), connection=None):
+        self.connection = connection or server.connect()
         fields = [*fields, *([f"Last-Event-ID: {last}"] if last else [])]
         self.connection.send("\r\n".join([f"GET {target} HTTP/1.1", "Host: test", "Accept-Encoding: gzip", *fields]) +
                              "\r\n\r\n")
@@ -352,3 +352,44 @@ def test_tokens_roles_and_requirements(sluice, postgres):
         with pytest.raises(Ended):
             stream.next()
     assert server.get("/guarded/7/changes", f"Authorization: Bearer {token}").status == 401
+
+
+SHARED_CONNECTION = '''
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+leeway = "0s"
+[[endpoint]]
+path = "/private"
+use = ["auth"]
+get = "SELECT 1 AS one"
+'''
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("http2", [False, True])
+def test_a_token_that_expires_ends_no_other_request(notes, kind, http2):
+    """The request memory that carried a token serves others, also on other connections, when the token has expired."""
+    it = notes(kind, extra=SHARED_CONNECTION.format(secret=SECRET.secret), server="cores = 1")
+    token = SECRET.token({"sub": "ada", "exp": time.time() + 0.5})
+
+    def use_up(ask):
+        """The token passes, then no longer: what it left behind is in the past."""
+        statuses = []
+        while not statuses or statuses[-1] == 200:
+            statuses.append(ask())
+        assert statuses[0] == 200 and statuses[-1] == 401
+    if not http2:
+        with it.server.connect() as connection:
+            use_up(lambda: connection.get("/private", f"Authorization: Bearer {token}").status)
+            streams = [Stream(it.server, connection=connection), Stream(it.server)]
+            assert it.post({"n": 1}) == 201
+            assert [stream.next()[1:] for stream in streams] == [("message", it.change)] * 2
+        return
+    with Client(it.server.port) as client:
+        use_up(lambda: client.get("/private", fields=[("authorization", f"Bearer {token}")]).status)
+        answers = [client.answers[client.request("/notes/changes")] for _ in range(2)]
+        it.wait_for("sluice_changes_clients", 2)
+        assert it.post({"n": 1}) == 201
+        while any(it.change.encode() not in answer.body for answer in answers):
+            assert not any(answer.ended for answer in answers) and client.hear()

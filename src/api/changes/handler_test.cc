@@ -64,8 +64,8 @@ class ChangesHandlerTest : public testing::Test {
     request.method = http::Method::get;
     request.path = "/x/changes";
     request.fields = fields;
-    request.claims = std::move(claims);
-    if (claims_end_s) request.claims_end_s = *claims_end_s;
+    request.findings.claims = std::move(claims);
+    if (claims_end_s) request.findings.claims_end_s = *claims_end_s;
     auto answer = handler.handle(request);
     if (answer.ready()) return answer.take();
     std::optional<http::Response> late;

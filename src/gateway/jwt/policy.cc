@@ -116,16 +116,16 @@ std::optional<http::Response> JwtPolicy::check(http::Request& request) {
   if (const Verified* known = cache_.find(*token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return refuse(*refused);  // the clock was set back
     ++counters_.hits;
-    request.claims = known->claims;
-    request.claims_end_s = known->ends_s;
+    request.findings.claims = known->claims;
+    request.findings.claims_end_s = known->ends_s;
     return std::nullopt;
   }
   auto verified = verifier_.verify(*token, now_s);
   if (!verified) return refuse(verified.error());
   ++counters_.verifications;
   cache_.add(*token, *verified);
-  request.claims = std::move(verified->claims);
-  request.claims_end_s = verified->ends_s;
+  request.findings.claims = std::move(verified->claims);
+  request.findings.claims_end_s = verified->ends_s;
   return std::nullopt;
 }
 

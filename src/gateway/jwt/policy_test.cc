@@ -71,8 +71,8 @@ class JwtPolicyTest : public testing::Test {
 
 TEST_F(JwtPolicyTest, ClaimsRideOnTheRequest) {
   EXPECT_EQ(ask({{"Accept", "*/*"}, {"Authorization", "Bearer " + good}}), "");
-  ASSERT_NE(request.claims, nullptr);
-  EXPECT_EQ(request.claims->find("sub")->text, "ada");
+  ASSERT_NE(request.findings.claims, nullptr);
+  EXPECT_EQ(request.findings.claims->find("sub")->text, "ada");
   for (const char* scheme : {"bearer ", "BEARER ", "bEaReR   "}) EXPECT_EQ(ask(scheme + good), "") << scheme;
 }
 
@@ -87,7 +87,7 @@ TEST_F(JwtPolicyTest, WithoutAToken) {
   EXPECT_EQ(ask("Bearer"), invalid("The token is malformed."));
   EXPECT_EQ(ask("Bearer " + good + " " + good), invalid("The token is malformed."));
   EXPECT_EQ(ask("Bearer " + good + ", Bearer " + good), invalid("The token is malformed."));
-  EXPECT_EQ(request.claims, nullptr);
+  EXPECT_EQ(request.findings.claims, nullptr);
 }
 
 TEST_F(JwtPolicyTest, ExactlyOneAuthorization) {
@@ -98,7 +98,7 @@ TEST_F(JwtPolicyTest, ExactlyOneAuthorization) {
   EXPECT_EQ(ask({{"Authorization", bearer}, {"authorization", bearer}}), bad);
   EXPECT_EQ(ask({{"Authorization", bearer}, {"Accept", "*/*"}, {"AUTHORIZATION", "Basic YTpi"}}), bad);
   EXPECT_EQ(refusals(Refusal::repeated), 2u);
-  EXPECT_EQ(request.claims, nullptr);
+  EXPECT_EQ(request.findings.claims, nullptr);
 }
 
 TEST_F(JwtPolicyTest, ALongTokenIsNotLookedAt) {
@@ -123,12 +123,12 @@ TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
 
 TEST_F(JwtPolicyTest, ACachedTokenExpiresToo) {
   EXPECT_EQ(ask("Bearer " + good), "");
-  EXPECT_EQ(request.claims_end_s, 2030);  // with the leeway
-  const auto claims = request.claims;
+  EXPECT_EQ(request.findings.claims_end_s, 2030);  // with the leeway
+  const auto claims = request.findings.claims;
   reactor.now_s = 2029;
-  request.claims_end_s = 0;
+  request.findings.claims_end_s = 0;
   EXPECT_EQ(ask("Bearer " + good), "");
-  EXPECT_EQ(request.claims_end_s, 2030);
+  EXPECT_EQ(request.findings.claims_end_s, 2030);
   EXPECT_EQ(policy.counters().hits, 1u);
   reactor.now_s = 2030;
   EXPECT_EQ(ask("Bearer " + good), invalid("The token has expired."));
@@ -144,7 +144,7 @@ TEST_F(JwtPolicyTest, AClockThatIsSetBack) {
   EXPECT_EQ(ask("Bearer " + later), "");
   reactor.now_s = 4000;
   EXPECT_EQ(ask("Bearer " + later), invalid("The token is not valid yet."));
-  EXPECT_EQ(request.claims, nullptr);
+  EXPECT_EQ(request.findings.claims, nullptr);
 }
 
 TEST_F(JwtPolicyTest, NewKeysForgetWhatTheOldOnesVerified) {
@@ -164,7 +164,7 @@ TEST_F(JwtPolicyTest, Optional) {
   JwtPolicy lenient(options, keys_of(), reactor);
   http::Request none;
   EXPECT_FALSE(lenient.check(none));
-  EXPECT_EQ(none.claims, nullptr);
+  EXPECT_EQ(none.findings.claims, nullptr);
   EXPECT_EQ(lenient.counters().anonymous, 1u);
   const std::string expired = "Bearer " + token_of(R"({"exp":1})");
   for (const std::string& authorization : {expired, std::string("Basic YTpi"), std::string("Bearer"), std::string()}) {

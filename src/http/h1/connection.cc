@@ -238,12 +238,9 @@ core::Task<void> Connection::run_http2() {
 
 Request& Connection::present_request() {
   Request& request = work_->parser.request();
-  request.body = nullptr;
   request.peer = peer_;
   request.secure = secure();
   request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
-  request.extension = {};
-  request.route = 0;
   return request;
 }
 

@@ -179,7 +179,11 @@ RequestParser::RequestParser(const RequestLimits& limits)
 void RequestParser::reset() {
   phase_ = Phase::start;
   at_ = {};
-  request_.claims.reset();
+  // What others found for this request.
+  request_.body = nullptr;
+  request_.extension = {};
+  request_.route = 0;
+  request_.findings = {};
 }
 
 // Rare ways out are kept out of parse(), which would otherwise spill its registers for them.
@@ -552,11 +556,6 @@ void RequestParser::add_connection(std::string_view value) {
 }
 
 inline Reason RequestParser::finish_head() {
-  // What others found for the request before.
-  request_.body = nullptr;
-  request_.extension = {};
-  request_.route = 0;
-  request_.claims.reset();
   if (at_.seen != Seen::host || at_.version != Version::http11) return finish_unusual_head();
   body_ = {};
   keep_alive_ = true;

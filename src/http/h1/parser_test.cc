@@ -647,13 +647,18 @@ TEST(RequestParser, TheMethodIsKnownAsSoonAsItHasCome) {
   EXPECT_EQ(parser.method(), Method::other);
 }
 
-TEST(RequestParser, ClaimsEndWithTheirRequest) {
+TEST(RequestParser, FindingsEndWithTheirRequest) {
   RequestParser parser;
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(parser.parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n").state, Parsed::State::done);
-    EXPECT_EQ(parser.request().claims, nullptr);
+    EXPECT_EQ(parser.request().findings.claims, nullptr);
+    EXPECT_EQ(parser.request().findings.claims_end_s, Findings{}.claims_end_s);
+    EXPECT_EQ(parser.request().extension, "");
+    EXPECT_EQ(parser.request().route, 0);
     const auto claims = Claims::parse("{}");
-    parser.request().claims = claims;
+    parser.request().findings = {.claims = claims, .claims_end_s = 1};
+    parser.request().extension = ".csv";
+    parser.request().route = 7;
     parser.reset();
     EXPECT_EQ(claims.use_count(), 1);
   }

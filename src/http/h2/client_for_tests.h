@@ -257,7 +257,7 @@ class TestHandler final : public Handler {
   std::size_t pulled = 0;
   std::size_t read = 0;  // of requests' bodies
   int upgrades = 0;
-  int foreign_claims = 0;              // requests that came with some
+  int foreign_findings = 0;            // requests that came with those of another
   std::weak_ptr<const Claims> claims;  // what the last request was given
   std::vector<std::string> heard;      // what upgrades hear of, in its order
   // What "/kept", "/kept-spans" and "/kept-stream" answer, and keep alive.
@@ -268,9 +268,9 @@ class TestHandler final : public Handler {
 
   core::Async<Response> handle(Request& request) override {
     ++requests;
-    if (request.claims) ++foreign_claims;
-    request.claims = Claims::parse("{}");
-    claims = request.claims;
+    if (request.findings.claims || request.findings.claims_end_s != Findings{}.claims_end_s) ++foreign_findings;
+    request.findings = {.claims = Claims::parse("{}"), .claims_end_s = 1};
+    claims = request.findings.claims;
     const Target target(request.path);
     if (!request.upgrade.empty()) return connect(request, target);
     if (target.kind == "later" || target.kind == "never") return later(target);

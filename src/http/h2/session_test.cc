@@ -54,8 +54,8 @@ TEST_F(SessionTest, EveryKindOfBodyArrives) {
   EXPECT_TRUE(client.goaways.empty());
 }
 
-// Streams are used again, and what a request was found to be is nothing to the next one.
-TEST_F(SessionTest, ClaimsEndWithTheirRequest) {
+// A stream object serves many requests. None of them sees what policies learned about an earlier one.
+TEST_F(SessionTest, FindingsEndWithTheirRequest) {
   TestClient client;
   for (int i = 0; i < 5; ++i) {
     client.get("/own/5/1");
@@ -64,7 +64,7 @@ TEST_F(SessionTest, ClaimsEndWithTheirRequest) {
     EXPECT_TRUE(handler.claims.expired());
   }
   EXPECT_EQ(handler.requests, 10);
-  EXPECT_EQ(handler.foreign_claims, 0);
+  EXPECT_EQ(handler.foreign_findings, 0);
 }
 
 TEST_F(SessionTest, HeadHasTheLengthAndNoBody) {

@@ -93,7 +93,7 @@ void Stream::forget_request() {
   head.reset();
   request.fields = {};
   request.extension = request.upgrade = {};
-  request.claims.reset();
+  request.findings = {};
   response.fields = {};
   arena.reset();
 }
