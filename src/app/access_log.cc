@@ -1,10 +1,10 @@
 #include "app/access_log.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "app/log_text.h"
 
@@ -18,7 +18,9 @@ void AccessLog::add(const http::Completion& completion) {
     line += R"(,"method":)";
     append_log_string(line, request->method_text);
     line += R"(,"target":)";
-    append_log_string(line, request->target);
+    std::string target;
+    redaction_.append_target(target, request->target);
+    append_log_string(line, target);
     line += R"(,"host":)";
     append_log_string(line, request->authority);
     line += R"(,"user_agent":)";

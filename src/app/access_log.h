@@ -1,15 +1,18 @@
 #pragma once
 
+#include "app/redaction.h"
 #include "base/buffer.h"
 #include "core/reactor.h"
 #include "http/server.h"
 
 namespace sluice::app {
 
-// A line of JSON for every request, on standard output. Lines gather for a turn of the loop and leave in one write.
+// A line of JSON for every request, on standard output, without credentials. Lines gather for a turn of the loop and
+// leave in one write.
 class AccessLog {
  public:
-  explicit AccessLog(core::Reactor& reactor) : reactor_(reactor), flush_(*this) {}
+  AccessLog(const Redaction& redaction, core::Reactor& reactor)
+      : redaction_(redaction), reactor_(reactor), flush_(*this) {}
   ~AccessLog() { flush(); }
 
   void add(const http::Completion& completion);
@@ -22,6 +25,7 @@ class AccessLog {
     AccessLog& log;
   };
 
+  const Redaction& redaction_;
   core::Reactor& reactor_;
   Buffer lines_;
   Flush flush_;

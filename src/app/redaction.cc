@@ -4,24 +4,14 @@
 #include <array>
 
 #include "app/log_text.h"
-#include "base/hex.h"
+#include "base/credentials.h"
 
 namespace sluice::app {
 namespace {
 
-// Parts of names.
-constexpr std::array<std::string_view, 12> telling = {"authorization", "cookie",  "token",     "secret",
-                                                      "password",      "passwd",  "apikey",    "api-key",
-                                                      "api_key",       "session", "signature", "credential"};
 // Headers whose values are addresses, with credentials and query strings of their own.
 constexpr std::array<std::string_view, 6> addresses = {"referer",        "referrer",      "x-original-url",
                                                        "x-original-uri", "x-rewrite-url", "x-forwarded-uri"};
-
-// Words of names: "x-auth-key", "private_key".
-constexpr std::array<std::string_view, 7> telling_words = {"auth",       "jwt",      "key", "pass",
-                                                           "passphrase", "passcode", "pwd"};
-// Whole names.
-constexpr std::array<std::string_view, 2> known = {"code", "sig"};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -31,41 +21,21 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// "pass%77ord" is "password" to whoever reads it.
-std::string decoded(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    result += escape ? static_cast<char>(hex_digit(text[i + 1]) << 4 | hex_digit(text[i + 2])) : text[i];
-    if (escape) i += 2;
-  }
-  return result;
-}
-
-bool has_telling_word(std::string_view name) {
-  for (;;) {
-    const auto end = name.find_first_of("-_.");
-    if (std::ranges::find(telling_words, name.substr(0, end)) != telling_words.end()) return true;
-    if (end == name.npos) return false;
-    name.remove_prefix(end + 1);
-  }
-}
-
 }  // namespace
 
 Redaction::Redaction(std::span<const std::string> more) {
-  for (const std::string& name : more) more_.push_back(lower(name));
+  for (const std::string& name : more) more_.push_back(comparable_name(name));
 }
 
 bool Redaction::hides(std::string_view name) const {
-  const std::string small = lower(name);
-  return std::ranges::any_of(telling, [&](std::string_view part) { return small.contains(part); }) ||
-         has_telling_word(small) || std::ranges::find(known, small) != known.end() ||
-         std::ranges::find(more_, small) != more_.end();
+  return names_credential(name) || std::ranges::find(more_, comparable_name(name)) != more_.end();
 }
 
-void Redaction::append_query(std::string& out, std::string_view query) const { append_pairs(out, query, "&"); }
+void Redaction::append_target(std::string& out, std::string_view target) const {
+  const auto query = std::min(target.find('?'), target.size());
+  out += target.substr(0, query);
+  append_query(out, target.substr(query));
+}
 
 void Redaction::append_address(std::string& out, std::string_view address) const {
   // Of "//user:password@host"; "/a//b@c" is a path.
@@ -81,23 +51,26 @@ void Redaction::append_address(std::string& out, std::string_view address) const
   }
   const auto query = address.find_first_of("?#");
   out += address.substr(0, query == address.npos ? query : query + 1);
-  if (query != address.npos) append_pairs(out, address.substr(query + 1), "&?#");
+  if (query != address.npos) append_query(out, address.substr(query + 1));
 }
 
-void Redaction::append_pairs(std::string& out, std::string_view pairs, std::string_view separators) const {
+// A value may be a URL with a query string of its own, and some servers take ';' for '&'. What is hidden goes on to the
+// next separator that no value holds.
+void Redaction::append_query(std::string& out, std::string_view query) const {
   for (;;) {
-    const auto end = std::min(pairs.find_first_of(separators), pairs.size());
-    const std::string_view pair = pairs.substr(0, end);
+    auto end = std::min(query.find_first_of("&?#;"), query.size());
+    const std::string_view pair = query.substr(0, end);
     const auto equals = pair.find('=');
-    if (equals != pair.npos && hides(decoded(pair.substr(0, equals)))) {
+    if (equals != pair.npos && hides(pair.substr(0, equals))) {
       out += pair.substr(0, equals + 1);
       out += hidden;
+      end = std::min(query.find_first_of("&#", equals), query.size());
     } else {
       out += pair;
     }
-    if (end == pairs.size()) return;
-    out += pairs[end];
-    pairs.remove_prefix(end + 1);
+    if (end == query.size()) return;
+    out += query[end];
+    query.remove_prefix(end + 1);
   }
 }
 

@@ -9,28 +9,30 @@
 
 namespace sluice::app {
 
-// What must not be in a log that others read: credentials, in headers and in query strings. Their names stay.
+// Leaves credentials out of logs and messages: the values of headers and query parameters that hold some, and the
+// users and passwords of URLs. Their names stay. The access log and [request_log] share it.
 class Redaction {
  public:
   // `more`: names of headers and of query parameters, beside those that are known.
   explicit Redaction(std::span<const std::string> more = {});
 
-  // Authorization, Cookie, names that hold "token", "secret", "password" and the like, and those of which "auth",
-  // "key", "pass" and the like are words, between hyphens or underscores; without case.
+  // Whether names_credential() says so, or it is one of `more`.
   [[nodiscard]] bool hides(std::string_view name) const;
-  // Appends a query string with the values of such parameters replaced.
+  // Appends a request's target with the values of such parameters replaced.
+  void append_target(std::string& out, std::string_view target) const;
+  // Appends a query string, likewise.
   void append_query(std::string& out, std::string_view query) const;
-  // Appends the fields as a JSON object, likewise; of a name that comes again, an array. Addresses (Referer) have their
-  // query strings appended as above, and "***" for a user and their password.
+  // Appends the fields as a JSON object, likewise; of a name that comes again, an array. Addresses (Referer) are
+  // appended as append_address() does it.
   void append_fields(std::string& out, std::span<const http::Field> fields) const;
+
+  // Appends a URL: its query string as above, and `***` for a user and a password.
+  void append_address(std::string& out, std::string_view address) const;
 
   static constexpr std::string_view hidden = "***";
 
  private:
-  void append_address(std::string& out, std::string_view address) const;
-  void append_pairs(std::string& out, std::string_view pairs, std::string_view separators) const;
-
-  std::vector<std::string> more_;  // in lower case
+  std::vector<std::string> more_;  // as comparable_name() has them
 };
 
 }  // namespace sluice::app

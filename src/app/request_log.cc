@@ -60,13 +60,13 @@ std::string RequestLogPlan::insert_of(const sql::Table& table, std::span<const I
   return "INSERT INTO " + table.name + " (" + columns + ") SELECT " + values + " FROM " + from;
 }
 
-RequestLog::RequestLog(const RequestLogPlan& plan, std::span<const std::string> routes, sql::Database& database,
-                       core::Reactor& reactor)
+RequestLog::RequestLog(const RequestLogPlan& plan, const Redaction& redaction, std::span<const std::string> routes,
+                       sql::Database& database, core::Reactor& reactor)
     : plan_(plan),
       routes_(routes),
       database_(database),
       reactor_(reactor),
-      redaction_(plan.options.redact),
+      redaction_(redaction),
       trouble_("request_log: table " + plan.options.table.value) {}
 
 RequestLog::~RequestLog() {
@@ -116,23 +116,22 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         break;
     }
     if (request == nullptr) continue;  // what came was none
-    std::string query;
-    if (!request->query.empty()) redaction_.append_query(query, request->query);
+    std::string shown;
     switch (item) {
       case Item::method:
         text(request->method_text);
         break;
-      case Item::target: {
-        const auto mark = request->target.find('?');
-        text(mark == request->target.npos ? std::string(request->target)
-                                          : std::string(request->target.substr(0, mark + 1)) + query);
+      case Item::target:
+        redaction_.append_target(shown, request->target);
+        text(shown);
         break;
-      }
       case Item::path:
         text(request->path);
         break;
       case Item::query:
-        if (!request->query.empty()) text(query);
+        if (request->query.empty()) break;
+        redaction_.append_query(shown, request->query);
+        text(shown);
         break;
       case Item::route:
         if (request->route != 0 && request->route < routes_.size()) text(routes_[request->route]);

@@ -62,8 +62,8 @@ class RequestLog {
   };
 
   // All outlive this. `routes`: patterns by route id.
-  RequestLog(const RequestLogPlan& plan, std::span<const std::string> routes, sql::Database& database,
-             core::Reactor& reactor);
+  RequestLog(const RequestLogPlan& plan, const Redaction& redaction, std::span<const std::string> routes,
+             sql::Database& database, core::Reactor& reactor);
   RequestLog(const RequestLog&) = delete;
   // After its tasks. Says how many rows are lost.
   ~RequestLog();
@@ -86,7 +86,7 @@ class RequestLog {
   const std::span<const std::string> routes_;
   sql::Database& database_;
   core::Reactor& reactor_;
-  const Redaction redaction_;
+  const Redaction& redaction_;
   TroubleLog trouble_;
   std::vector<std::string> rows_;  // JSON objects
   std::size_t writing_ = 0;        // how many of the first are on their way

@@ -31,8 +31,8 @@ struct RequestLogOptions {
             "How many requests of a core wait while the database is away; further ones are not written, and counted.",
             {.min = 1, .max = 1'000'000});
     v.field("redact", &Self::redact,
-            "Names of headers and of query parameters whose values are not written, beside those of credentials, which "
-            "never are.");
+            "Names of headers and of query parameters whose values neither this log nor the access log shows, beside "
+            "those of credentials, which are never shown.");
     v.position(&Self::position);
   }
 };

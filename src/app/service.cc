@@ -28,6 +28,10 @@ std::vector<std::pair<std::string, std::string>> secure_fields(const ServerOptio
   return {{"Strict-Transport-Security", "max-age=" + std::to_string(age.count())}};
 }
 
+Redaction redaction(const Options& options) {
+  return options.request_log ? Redaction(options.request_log->redact) : Redaction();
+}
+
 std::optional<http::HttpsRedirect> redirect(const ServerOptions& options, http::Handler& next) {
   if (!options.tls || !options.tls->redirect.value) return std::nullopt;
   return http::HttpsRedirect(next);
@@ -84,11 +88,13 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
                  std::span<const api::resident::Edition> editions)
     : core_(core),
       plan_(std::move(plan)),
+      redaction_(redaction(plan_->options)),
       compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
               server_options(plan_->options.server, most_body(*plan_)), this) {
-  if (plan_->options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(core.reactor());
+  if (plan_->options.server.access_log == AccessLogTarget::standard_output)
+    access_log_.emplace(redaction_, core.reactor());
   for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
     const auto& database = plan_->options.databases[i];
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads, shared[i].get());
@@ -111,7 +117,8 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   };
 
   if (const auto& log = plan_->request_log) {
-    request_log_ = std::make_unique<RequestLog>(*log, plan_->routes, *databases_[log->database], core.reactor());
+    request_log_ =
+        std::make_unique<RequestLog>(*log, redaction_, plan_->routes, *databases_[log->database], core.reactor());
     writing_log_.spawn(request_log_->run());
   }
 

@@ -114,6 +114,7 @@ class Service final : http::Observer {
   std::vector<const files::StaticFiles*> files_;       // those of the handlers and the stores
   std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
+  const Redaction redaction_;  // of both logs
   std::optional<AccessLog> access_log_;
   std::unique_ptr<RequestLog> request_log_;  // null: off
   core::TaskGroup writing_log_;

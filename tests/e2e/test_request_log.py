@@ -1,11 +1,13 @@
 """[request_log]: requests as rows of a table, without their credentials, on both databases."""
 import json
+import re
 import sqlite3
 import subprocess
 import time
 
 import pytest
 
+import http2
 from conftest import SLUICE
 from tokens import Secret, soon
 

@@ -24,6 +24,7 @@
 #include "app/config/load.h"
 #include "app/import/checkpoint.h"
 #include "app/loop.h"
+#include "app/redaction.h"
 #include "sql/open.h"
 #include "sql/set/set.h"
 #include "sql/set/table.h"
@@ -176,8 +177,7 @@ class Import {
     const std::string& wanted = options_.database;
     if (wanted.contains(':')) {
       database_options_.url.value = wanted;
-      // Not the password that may be in it.
-      target_ = wanted.substr(wanted.find('@') == wanted.npos ? 0 : wanted.rfind('@') + 1);
+      Redaction().append_address(target_, wanted);
     } else {
       const auto config = config::load(options_.configuration, config::process_environment);
       if (!config) return fault("the configuration is wrong\n" + config.error().text(), exit_configuration);
