@@ -185,6 +185,33 @@ def test_a_secret_is_not_repeated(tmp_path):
     assert failed.returncode == 3 and "hunter2" not in failed.stdout + failed.stderr
 
 
+SECRET_URLS = [
+    "postgres://me:hu%20sh@h/x?sslmode=no", "postgres://me:1@hush@h/x?sslmode=no", "postgres://me:1 hush@h/x?sslmode=no",
+    "postgres://me:1?hush@h/x", "postgres://me:1?hush=2@h/x", "postgres://me:1/hush@h/x?sslmode=no",
+    "postgres://127.0.0.1:1/x?password=1&hush", "postgres://h/x?password=1&hush=2", "postgres://h/x?pass%77ord=hush&sslmode=no",
+    "postgres://h/x?sslpassword=hush", "postgres:///x?host=/tmp&user=me&password=hush&sslmode=no", "postgres://:hush@/x?sslmode=no",
+    "postgres://me:hush@h1,h2/x", "postgresql://me:hush@[::1/x", "mysql://me:hush@h/x", "postgres:me:hush@h/x", "me:hush@h:5432/x",
+    "host=h user=me password=hush dbname=x", "host=h password = 'hush'",
+    # These are as they must be, and nothing answers.
+    "postgres://me:hush@127.0.0.1:1/x", "postgres://127.0.0.1:1/x?user=me&password=hush", "postgres://me:hush@/x?host=/nowhere"]
+
+
+def test_check_never_prints_a_password(tmp_path):
+    forms = ['[database.main]\nurl = "{}"\n', '[database]\nmain = {{ url = "{}", pool = 8 }}\n']
+    cases = [form.format(url) for url in SECRET_URLS for form in forms]
+    cases += [forms[0].format(f"${{NONE:-{url}}}") for url in SECRET_URLS[::5]] + [forms[0].format("${SECRET_URL}")]
+    for text in cases:
+        failed = run(tmp_path, text + '[[endpoint]]\npath = "/"\nget = "SELECT 1 AS one"\n', SECRET_URL=SECRET_URLS[0])
+        assert failed.returncode in (1, 3) and "sluice.toml:" in failed.stderr, (text, failed.stderr)
+        assert "hu" not in failed.stdout + failed.stderr, (text, failed.stderr)
+
+
+def test_a_password_under_a_wrong_key_is_not_printed(tmp_path):
+    for line in ('password = "hush"', "passwd = 'hush'", 'db_password = "hush"', 'secret = "hush"', 'token = "hush"'):
+        failed = run(tmp_path, f'[database.main]\nurl = "sqlite:small.db"\n{line}\n')
+        assert failed.returncode == 3 and "unknown key" in failed.stderr and "hush" not in failed.stderr, failed.stderr
+
+
 WRONG_VALUES = [
     # (what follows the database, what is at the place that is named, what is said)
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "bool"', '"bool"',

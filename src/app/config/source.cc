@@ -1,8 +1,11 @@
 #include "app/config/source.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
+
+#include "base/credentials.h"
 
 namespace sluice::app::config {
 namespace {
@@ -43,37 +46,81 @@ std::string printable(std::string_view line) {
   return shown;
 }
 
-// scheme://user:password@host: the password becomes stars, as many as it has bytes.
-std::string mask_passwords(std::string line) {
-  for (std::size_t at = line.find("://"); at != line.npos; at = line.find("://", at + 3)) {
-    std::size_t begin = at + 3;
-    std::size_t end = std::min(line.find_first_of(" \"'", begin), line.size());
-    std::size_t host = line.substr(begin, end - begin).find_last_of('@');
-    std::size_t colon = line.find(':', begin);
-    if (host == line.npos || colon >= begin + host) continue;
-    std::size_t password = begin + host - colon - 1;
-    line.replace(colon + 1, password, password, '*');
-  }
-  return line;
-}
+constexpr std::string_view quotes = "\"'";
 
-// secret = "..." of a policy: what is between the quotes, unless it comes from the environment.
-std::string mask_secrets(std::string line) {
-  constexpr std::string_view key = "secret";
-  for (std::size_t at = 0; (at = line.find(key, at)) != line.npos;) {
-    at += key.size();
-    std::size_t equals = line.find_first_not_of("\"' \t", at);
-    if (equals == line.npos || line[equals] != '=') continue;
-    const std::size_t quote = line.find_first_not_of(" \t", equals + 1);
-    if (quote == line.npos || (line[quote] != '"' && line[quote] != '\'')) continue;
-    const std::size_t begin = line.find_first_not_of(line[quote], quote);
-    if (begin == line.npos || line.compare(begin, 2, "${") == 0) continue;
-    for (at = begin; at < line.size() && line[at] != line[quote]; ++at) {
-      if (line[at] == '\\' && line[quote] == '"' && at + 1 < line.size()) line[at++] = '*';
-      line[at] = '*';  // a byte, as for passwords
+// Where the TOML string around `at` ends. Outside of strings: the next white space or quote.
+std::size_t end_of_string(std::string_view line, std::size_t at) {
+  char quote = 0;
+  for (std::size_t i = 0; i < at; ++i) {
+    if (quote == '"' && line[i] == '\\') {
+      ++i;
+    } else if (quote == 0 ? quotes.contains(line[i]) : line[i] == quote) {
+      quote = quote == 0 ? line[i] : '\0';
     }
   }
-  return line;
+  return std::min(quote != 0 ? line.find(quote, at) : line.find_first_of(" \t\"'", at), line.size());
+}
+
+// A star for each byte, so that columns stay what they are.
+void mask(std::string& line, std::size_t begin, std::size_t end) { line.replace(begin, end - begin, end - begin, '*'); }
+
+// The password of scheme://user:password@host, and what follows the first query parameter that holds a credential:
+// a password with '&' in it could end anywhere.
+void mask_urls(std::string& line) {
+  for (std::size_t at = line.find("://"); at != line.npos; at = line.find("://", at + 3)) {
+    const std::size_t begin = at + 3;
+    const std::size_t end = end_of_string(line, begin);
+    const std::size_t host = std::string_view(line).substr(0, end).rfind('@');
+    const std::size_t colon = line.find(':', begin);
+    if (host != line.npos && colon < host) mask(line, colon + 1, host);
+    for (std::size_t name = line.find('?', begin); name < end; name = line.find('&', name)) {
+      const std::size_t equals = line.find_first_of("=&", ++name);
+      if (equals >= end || line[equals] == '&') continue;
+      if (names_credential(std::string_view(line).substr(name, equals - name))) mask(line, equals + 1, end);
+    }
+  }
+}
+
+// Of keys and of parameters in connection strings. names_credential() knows too many: `key` is a key of its own here.
+bool is_secret(std::string_view name) {
+  constexpr std::array<std::string_view, 8> ends = {"secret", "password", "passwd",  "passphrase",
+                                                    "pwd",    "token",    "api_key", "apikey"};
+  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// secret = "...", and password=... within a string. A `url` that is none is masked as a whole: its password may be
+// anywhere. The name of a variable, and a statement's parameter, are no secrets.
+void mask_values(std::string& line) {
+  for (std::size_t equals = line.find('='); equals != line.npos; equals = line.find('=', equals + 1)) {
+    const std::string_view before = std::string_view(line).substr(0, equals);
+    const std::size_t name_end = before.find_last_not_of(" \t\"'") + 1;
+    std::string_view name = before.substr(0, name_end);
+    name.remove_prefix(name.find_last_of(" \t.,{\"'?&") + 1);
+    const bool secret = is_secret(name);
+    const std::size_t begin = line.find_first_not_of(" \t", equals + 1);
+    if ((!secret && name != "url") || begin == line.npos) continue;
+    if (quotes.contains(line[begin])) {
+      const char quote = line[begin];
+      std::size_t inside = begin + 1;
+      if (line.substr(inside, 2) == std::string(2, quote)) inside += 2;
+      std::size_t end = inside;
+      for (; end < line.size() && line[end] != quote; ++end) {
+        if (line[end] == '\\' && quote == '"' && end + 1 < line.size()) ++end;
+      }
+      std::string_view value = std::string_view(line).substr(inside, end - inside);
+      if (value.starts_with("${")) {  // only its default can be one
+        const auto otherwise = value.find(":-");
+        if (otherwise == value.npos) continue;
+        end = inside + std::min(value.find('}'), value.size());
+        inside += otherwise + 2;
+        value = std::string_view(line).substr(inside, end - inside);
+      }
+      if (!secret && (value.contains("://") || value.starts_with("sqlite:"))) continue;
+      mask(line, inside, end);
+    } else if (secret && begin == equals + 1 && name_end == equals && !std::string_view("$:?").contains(line[begin])) {
+      mask(line, begin, std::min(line.find_first_of(" \t\"',;&}", begin), line.size()));
+    }
+  }
 }
 
 }  // namespace
@@ -168,7 +215,10 @@ std::string Source::render(const Diagnostic& diagnostic) const {
     return text;
   }
 
-  std::string shown = printable(mask_secrets(mask_passwords(std::string(line(position.line)))));
+  std::string masked(line(position.line));
+  mask_urls(masked);
+  mask_values(masked);
+  std::string shown = printable(masked);
   std::uint32_t length = count_characters(shown);
   std::uint32_t column = std::clamp<std::uint32_t>(position.column, 1, length + 1);
   if (length > widest_line) {

@@ -48,7 +48,7 @@ class Source {
   //        | ^
   //        = did you mean "cores"?
   //
-  // Passwords in URLs and secrets of policies are masked, control characters and broken UTF-8 replaced, long lines cut.
+  // Passwords of URLs and values of secrets are masked, control characters and broken UTF-8 replaced, long lines cut.
   [[nodiscard]] std::string render(const Diagnostic& diagnostic) const;
 
  private:

@@ -36,6 +36,39 @@ TEST(Render, NothingReachesTheTerminalRaw) {
             "a.toml:1:1: error: key \uFFFD[1m\n  1 | a\uFFFD[31m\uFFFD\uFFFD\uFFFD\uFFFDb\n    | ^\n");
 }
 
+std::string shown(const std::string& line) {
+  const std::string text = Source("a.toml", line).render({{1, 1}, "no"});
+  const auto begin = text.find("| ") + 2;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+TEST(Render, MasksPasswordsOfUrls) {
+  const std::pair<const char*, const char*> lines[] = {
+      {R"(url = "postgres://h/d?password=hush&sslmode=x")", R"(url = "postgres://h/d?password=**************")"},
+      {R"(url = "postgres://h/d?user=u&pass%77ord=a&b")", R"(url = "postgres://h/d?user=u&pass%77ord=***")"},
+      {R"(url = "postgres://u:hu sh@h/d")", R"(url = "postgres://u:*****@h/d")"},
+      {R"(url = "postgres://u:h%40u/s?h@h/d")", R"(url = "postgres://u:*********@h/d")"},
+      {R"(url = 'postgres://:hush@/d?host=/tmp')", R"(url = 'postgres://:****@/d?host=/tmp')"},
+      {R"(url = "postgres:///d?host=/tmp&sslpassword=h")", R"(url = "postgres:///d?host=/tmp&sslpassword=*")"},
+      {R"(database.main = { url = "host=h password=hush", pool = 8 })",
+       R"(database.main = { url = "********************", pool = 8 })"},
+      {R"(url = "postgres:u:hush@h" # x://y)", R"(url = "*****************" # x://y)"},
+      {R"("url" = '''u:hush@h''')", R"("url" = '''********''')"},
+      {R"(url = "${URL:-host=h password=hush}")", R"(url = "${URL:-********************}")"},
+      {R"(url = "${URL:-sqlite:a.db}")", R"(url = "${URL:-sqlite:a.db}")"},
+      {R"(url = "${URL:-postgres://u:hush@h}")", R"(url = "${URL:-postgres://u:****@h}")"},
+      {R"(secret = "${SECRET:-hush}")", R"(secret = "${SECRET:-****}")"},
+      {R"(url = "postgres://u:hush@h)", R"(url = "postgres://u:****@h)"},
+      {R"(url = "sqlite:a.db")", R"(url = "sqlite:a.db")"},
+      {R"(password = "hush")", R"(password = "****")"},
+      {R"(main = { url = "sqlite:a", db_password = 'hush' })", R"(main = { url = "sqlite:a", db_password = '****' })"},
+      {R"(get = "SELECT 1 WHERE token = :token AND pwd=:pwd AND secret = 'hush'")",
+       R"(get = "SELECT 1 WHERE token = :token AND pwd=:pwd AND secret = '****'")"},
+      {R"(key = "id")", R"(key = "id")"},
+  };
+  for (const auto& [line, masked] : lines) EXPECT_EQ(shown(line), masked);
+}
+
 TEST(Render, MasksPasswords) {
   Source source("a.toml", R"(url = "postgres://me:s3cr@t@host/db" # and x://u:p@h, y://u@h, z://h:1/p)");
   EXPECT_EQ(source.render({{1, 7}, "no"}),
@@ -45,19 +78,16 @@ TEST(Render, MasksPasswords) {
 }
 
 TEST(Render, MasksSecrets) {
-  const auto shown = [](const std::string& line) {
-    const std::string text = Source("a.toml", line).render({{1, 1}, "no"});
-    const auto begin = text.find("| ") + 2;
-    return text.substr(begin, text.find('\n', begin) - begin);
-  };
   EXPECT_EQ(shown(R"(secret = "hunter2" # x)"), R"(secret = "*******" # x)");
-  EXPECT_EQ(shown(R"(a = { type = "jtw", secret="hun\"ter\\", x = "y" })"), R"(a = { type = "jtw", secret="**********", x = "y" })");
+  EXPECT_EQ(shown(R"(a = { type = "jtw", secret="hun\"ter\\", x = "y" })"),
+            R"(a = { type = "jtw", secret="**********", x = "y" })");
   EXPECT_EQ(shown(R"("secret" = 'hun"ter\')"), R"("secret" = '********')");
   EXPECT_EQ(shown(R"(policy.a.secret = "hunter2)"), R"(policy.a.secret = "*******)");
   EXPECT_EQ(shown(R"(secret = """hunter2""")"), R"(secret = """*******""")");
   EXPECT_EQ(shown(R"(secret_file = "key" # secret, x)"), R"(secret_file = "key" # secret, x)");
   EXPECT_EQ(shown(R"(secret = "${JWT_SECRET}")"), R"(secret = "${JWT_SECRET}")");
-  for (const char* line : {"secret", "secret =", "secret = ", "secret = \"", "secret = \"\"", "secret = \"a\\", "secret = 7"}) {
+  for (const char* line :
+       {"secret", "secret =", "secret = ", "secret = \"", "secret = \"\"", "secret = \"a\\", "secret = 7"}) {
     EXPECT_EQ(shown(line).size(), std::string(line).size()) << line;
   }
 }

@@ -55,6 +55,8 @@ std::string user_of_process() {
   return found->pw_name;
 }
 
+bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
+
 std::expected<void, std::string> set_port(Url& url, std::string_view text) {
   const auto port = parse_number(text, 65535);
   if (!port || *port == 0) return Failure("the port must be a number from 1 to 65535");
@@ -121,7 +123,7 @@ std::expected<void, std::string> check_tls(Url& url, std::optional<SslMode> aske
   return {};
 }
 
-std::expected<void, std::string> set_parameter(Url& url, std::string_view name, std::string value) {
+std::expected<void, std::string> set_parameter(Url& url, std::string_view name, std::string value, bool shows_name) {
   if (name == "channel_binding") return set_channel_binding(url, value);
   if (name == "host") return set_host(url, std::move(value));
   if (name == "port") return set_port(url, value);
@@ -144,8 +146,8 @@ std::expected<void, std::string> set_parameter(Url& url, std::string_view name, 
     if (!seconds) return Failure("connect_timeout must be a number of seconds from 0 to 600");
     if (*seconds != 0) url.connect_timeout_ms = *seconds * 1000;
   } else {
-    return Failure("unknown parameter \"" + std::string(name) +
-                   "\"; there are sslmode, sslrootcert, sslcert, sslkey, channel_binding, host, port, user, password, "
+    return Failure("unknown parameter" + (shows_name ? " \"" + std::string(name) + "\"" : "") +
+                   "; there are sslmode, sslrootcert, sslcert, sslkey, channel_binding, host, port, user, password, "
                    "dbname, application_name and connect_timeout");
   }
   return {};
@@ -218,14 +220,14 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
     url.database = std::move(*database);
   }
   std::optional<SslMode> ssl_mode;
+  bool has_password = query.contains('@');
   while (!query.empty()) {
     const std::size_t end = query.find('&');
     const std::string_view pair = query.substr(0, end);
     query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
     const std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) {
-      return Failure("the parameter \"" + std::string(pair) + "\" has no value");
-    }
+    // Not repeated: it may be the rest of a password with '?' or '&' in it.
+    if (equals == std::string_view::npos) return Failure("a parameter has no value");
     auto name = decode(pair.substr(0, equals), "parameter");
     if (!name) return Failure(name.error());
     auto value = decode(pair.substr(equals + 1), "parameter");
@@ -235,7 +237,10 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
       if (!ssl_mode) return Failure("sslmode must be disable, allow, prefer, require, verify-ca or verify-full");
       continue;
     }
-    if (auto set = set_parameter(url, *name, std::move(*value)); !set) return Failure(set.error());
+    // It may be a part of a password with '?' or '&' in it as well.
+    const bool shows_name = !has_password && std::ranges::all_of(*name, is_name_character);
+    has_password |= *name == "password";
+    if (auto set = set_parameter(url, *name, std::move(*value), shows_name); !set) return Failure(set.error());
   }
   if (url.user.empty()) url.user = user_of_process();
   if (url.user.empty()) return Failure("the URL names no user, and this process has none");

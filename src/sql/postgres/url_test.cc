@@ -118,6 +118,18 @@ TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
   EXPECT_EQ(tls.error().find("hidden"), std::string::npos);
 }
 
+// A password with '?' or '&' in it that was not escaped looks like parameters.
+TEST(UrlTest, NoPartOfAPasswordIsRepeated) {
+  for (const std::string_view text :
+       {"postgres://u:1?hush@h/d", "postgres://u:1?hush=x@h/d", "postgres://u:1?a=b&hush@h/d",
+        "postgres://h/d?password=a&hush", "postgres://h/d?password=a&hush=x", "postgres://h/d?pass%77ord=a&hush=x"}) {
+    const auto url = parse_url(text);
+    ASSERT_FALSE(url) << text;
+    EXPECT_EQ(url.error().find("hush"), std::string::npos) << url.error();
+  }
+  EXPECT_NE(parse_url("postgres://u:p@h/d?sslcrl=x").error().find("\"sslcrl\""), std::string::npos);
+}
+
 TEST(UrlTest, TlsIsAskedForAsLibpqHasIt) {
   EXPECT_EQ(must_parse("postgres://h/d").ssl_mode, SslMode::prefer);
   EXPECT_EQ(must_parse("postgres://h/d?sslmode=disable").ssl_mode, SslMode::disable);
