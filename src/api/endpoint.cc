@@ -43,6 +43,11 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
   if (!options.version.value.empty()) version = Version::of(options.version.value, statement.columns);
 }
 
+std::string_view EndpointPlan::credential() const {
+  const auto name = credential_of(sources);
+  return name.empty() && guards ? guards->credential() : name;
+}
+
 // Rows that follow the first block, pulled as the client takes them.
 class Endpoint::RowsBody final : public http::BodySource {
  public:
@@ -81,7 +86,7 @@ class Endpoint::RowsBody final : public http::BodySource {
   Result<Progress> encode(const sql::Result<sql::Block>& block, Buffer& out) {
     if (!block) {
       log_error("endpoint " + plan_->path + ": the answer breaks off after " + std::to_string(encoder_.row_count()) +
-                " rows: " + block.error().sqlstate + " " + block.error().message);
+                " rows: " + log_text(block.error(), plan_->credential()));
       return fail(Errc::closed);
     }
     encoder_.rows(*block, out);

@@ -43,6 +43,8 @@ struct EndpointPlan {
   std::shared_ptr<const RolePlan> role;    // null: it runs as the login
   std::shared_ptr<const Guards> guards;    // null: nothing is required
   std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
+
+  [[nodiscard]] std::string_view credential() const;  // as for log_text()
 };
 
 // For the log, where there may be one only.
@@ -58,7 +60,7 @@ class Endpoint final : public http::Handler {
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
-        failure_(plan_->path, trouble, plan_->errors.get()) {}
+        failure_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 

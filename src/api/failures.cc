@@ -66,9 +66,17 @@ http::Response try_again(int status, std::string_view detail) {
 
 }  // namespace
 
+std::string log_text(const sql::Error& error, std::string_view credential) {
+  const std::string code = error.sqlstate + (error.sqlstate.empty() ? "" : " ");
+  // The others are about the server, a deadline or another transaction.
+  const bool has_values = error.failure == sql::Failure::statement || error.failure == sql::Failure::bad_argument ||
+                          error.failure == sql::Failure::not_allowed;
+  if (credential.empty() || !has_values) return code + error.message;
+  return code + "(the message is left out: the statement takes the credential \"" + std::string(credential) + "\")";
+}
+
 void Failures::log(const sql::Error& error) const {
-  log_error("endpoint " + std::string(path_) + ": " + error.sqlstate + (error.sqlstate.empty() ? "" : " ") +
-            error.message);
+  log_error("endpoint " + std::string(path_) + ": " + log_text(error, credential_));
 }
 
 http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members) const {

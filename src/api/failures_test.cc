@@ -46,6 +46,19 @@ TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
   }
 }
 
+TEST(Failures, TheLogHasNoMessageOfWhatTakesACredential) {
+  using sql::Failure;
+  const auto text = [](Failure failure, std::string_view credential) {
+    return log_text({failure, "22P02", "invalid: \"hush\"", 0}, credential);
+  };
+  EXPECT_EQ(text(Failure::statement, ""), "22P02 invalid: \"hush\"");
+  for (const Failure failure : {Failure::statement, Failure::bad_argument, Failure::not_allowed}) {
+    EXPECT_EQ(text(failure, "authorization"),
+              "22P02 (the message is left out: the statement takes the credential \"authorization\")");
+  }
+  EXPECT_EQ(log_text({Failure::timed_out, "57014", "canceled", 0}, "authorization"), "57014 canceled");
+}
+
 TEST(Failures, WhoMayTryAgainIsTold) {
   using sql::Failure;
   EXPECT_EQ(answer(Failure::unavailable, "", Failed::reading).fields.get("Retry-After"), "1");

@@ -22,7 +22,7 @@ class FileEndpoint final : public http::Handler {
         database_(database),
         reactor_(reactor),
         store_(store),
-        failures_(plan_->path, trouble, plan_->errors.get()) {}
+        failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 

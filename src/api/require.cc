@@ -345,6 +345,13 @@ Guards::Verdict Guards::judge(const http::Request& request, std::span<const std:
   return {.refusal = {}, .wanted = wanted};
 }
 
+std::string_view Guards::credential() const {
+  for (const Query& query : queries_) {
+    if (const auto name = credential_of(query.sources); !name.empty()) return name;
+  }
+  return {};
+}
+
 namespace {
 bool says_yes(std::span<const sql::Field> row) {
   return !row.empty() && !row[0].is_null() && (row[0].view() == "t" || row[0].view() == "1" || row[0].view() == "true");

@@ -74,6 +74,7 @@ class Guards {
   void prepared(std::size_t query, sql::Statement statement, const EndpointOptions& endpoint,
                 const http::Pattern& pattern);
   [[nodiscard]] bool empty() const { return rules_.empty(); }
+  [[nodiscard]] std::string_view credential() const;  // as for log_text()
   // What it may answer.
   [[nodiscard]] std::vector<int> statuses() const;
 

@@ -61,6 +61,13 @@ void SetWritePlan::take_types(const sql::Table& table) {
   }
 }
 
+std::string_view SetWritePlan::credential() const {
+  for (const std::span<const Source> sources : {std::span<const Source>(staged), std::span<const Source>(shared)}) {
+    if (const auto name = credential_of(sources); !name.empty()) return name;
+  }
+  return guards ? guards->credential() : std::string_view{};
+}
+
 core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const SetWritePlan& plan = *plan_;
   sql::TransactionOptions options;

@@ -28,6 +28,7 @@ struct SetWritePlan {
                const http::Pattern& pattern, sql::SetPlan set);
   // Of PostgreSQL, whose columns of integers and arrays take nothing that is written otherwise.
   void take_types(const sql::Table& table);
+  [[nodiscard]] std::string_view credential() const;  // as for log_text()
 
   std::string path;
   http::Method method{};
@@ -60,7 +61,7 @@ class SetEndpoint final : public http::Handler {
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
-        failures_(plan_->path, trouble, plan_->errors.get()) {}
+        failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
 

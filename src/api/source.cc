@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "api/query_string.h"
+#include "base/credentials.h"
 #include "sql/parameters.h"
 
 namespace sluice::api {
@@ -200,6 +201,15 @@ std::expected<SourceName, std::string> parse_source(std::string_view text) {
 std::string check_source(std::string_view text) {
   auto parsed = parse_source(text);
   return parsed ? std::string{} : std::move(parsed.error());
+}
+
+std::string_view credential_of(std::span<const Source> sources) {
+  for (const Source& source : sources) {
+    if (source.from == From::claim || source.from == From::upload) continue;
+    if (source.from == From::cookie || names_credential(source.key)) return source.key;
+    if (names_credential(source.name)) return source.name;
+  }
+  return {};
 }
 
 Source source_of(const sql::Parameter& parameter, std::span<const Named<ParamOptions>> params,

@@ -50,6 +50,10 @@ struct Source {
   std::optional<sql::ArrayForm> array{};  // it is one of arrays, which JSON's arrays are written as
 };
 
+// The name of the first source whose value is a credential, by the name of the parameter or of where it comes from;
+// empty: none is.
+[[nodiscard]] std::string_view credential_of(std::span<const Source> sources);
+
 // "path.slug" and the like; an error is what is wrong with it, for the configuration's reader.
 struct SourceName {
   From from{};

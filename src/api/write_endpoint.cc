@@ -141,6 +141,17 @@ void WritePlan::take_types(const sql::Table& table) {
   }
 }
 
+std::string_view WritePlan::credential() const {
+  std::vector<std::span<const Source>> all{main.sources};
+  for (const Step& step : before) all.push_back(step.sources);
+  if (update_first) all.push_back(update_first->sources);
+  if (current) all.push_back(current->sources);
+  for (const std::span<const Source> sources : all) {
+    if (const auto name = credential_of(sources); !name.empty()) return name;
+  }
+  return guards ? guards->credential() : std::string_view{};
+}
+
 // The body as it was read: its bytes, and what it was found to hold.
 struct WriteEndpoint::Rows {
   bool has_body = false;

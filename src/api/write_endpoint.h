@@ -59,6 +59,7 @@ struct WritePlan {
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
   // Of PostgreSQL, of the table that the rows are written to.
   void take_types(const sql::Table& table);
+  [[nodiscard]] std::string_view credential() const;  // as for log_text()
 
   std::string path;
   http::Method method{};
@@ -101,7 +102,7 @@ class WriteEndpoint final : public http::Handler {
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
-        failures_(plan_->path, trouble, plan_->errors.get()),
+        failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()),
         stores_(std::move(stores)),
         retries_(retries) {}
 

@@ -113,6 +113,108 @@ def test_requests_become_rows_without_credentials(sluice, log):
     wait_for_metric(server, "sluice_request_log_rows_total 3")
 
 
+SPELLINGS = ["token", "access_token", "Password", "api_key", "API-KEY", "client_secret", "sig", "%74oken", "pass%77ord", "pin"]
+
+
+def test_both_logs_hide_the_same(sluice, log):
+    server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""), server='access_log = "stdout"')
+    targets = [f"/films/alien?x=1&{name}=hush&y=2" for name in SPELLINGS]
+    targets += ["/films/alien?next=/a?token=hush", "/films/alien?x=1;token=hush", "/none?token=hush", "/films/alien?token=a?hush;hush"]
+    with server.connect() as connection, http2.Client(server.port) as client:
+        for target in targets:
+            connection.get(target)
+            client.get(target)
+        connection.get(f"http://test{targets[0]}")
+    count = 2 * len(targets) + 1
+    rows = log.rows("target, query", count)
+    server.stop()
+    lines = [json.loads(line)["target"] for line in server.log.splitlines() if line.startswith("{")]
+    shown = [f"/films/alien?x=1&{name}=***&y=2" for name in SPELLINGS]
+    shown += ["/films/alien?next=/a?token=***", "/films/alien?x=1;token=***", "/none?token=***", "/films/alien?token=***"]
+    assert sorted(lines) == sorted(shown * 2 + [f"http://test{shown[0]}"])
+    assert sorted(row["target"] for row in rows) == sorted(lines)
+    assert "hush" not in json.dumps(rows) and "hush" not in server.log
+
+
+CREDENTIALS = '''
+[database.main]
+url = "{url}"
+[request_log]
+table = "requests"
+every = "20ms"
+[errors]
+22xxx = 500
+P0001 = {{ status = 500, show_message = false }}
+[[endpoint]]
+path = "/header"
+get = "{get}"
+params.value.from = "header.authorization"
+[[endpoint]]
+path = "/cookie"
+get = "{get}"
+params.value.from = "cookie.sid"
+[[endpoint]]
+path = "/query"
+get = "{get}"
+params.value.from = "query.token"
+[[endpoint]]
+path = "/guard"
+get = "SELECT 1 AS one"
+require = "exists({exists})"
+params.value.from = "header.authorization"
+[[endpoint]]
+path = "/write"
+post = "{post}"
+[[endpoint]]
+path = "/typed"
+get = "SELECT 1 AS one WHERE 1 = :number"
+params.number = {{ from = "header.authorization", type = "int" }}
+[[endpoint]]
+path = "/plain"
+get = "{get}"
+params.value.from = "header.x-name"
+[batch]
+path = "/batch"
+'''
+# Each repeats the value in its message.
+REPEATING = {
+    "sqlite": {"get": "SELECT json_extract('{}', :value) AS x", "exists": "SELECT 1 WHERE json_extract('{}', :value) = 1",
+               "post": "INSERT INTO refusing SELECT json_extract('{}', :password)"},
+    "postgres": {"get": "SELECT cast(cast(:value AS text) AS int) AS x",
+                 "exists": "SELECT 1 WHERE cast(cast(:value AS text) AS int) = 1", "post": "INSERT INTO refusing VALUES (:password)"}}
+REFUSES = """CREATE TABLE IF NOT EXISTS refusing (x text);
+CREATE OR REPLACE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not %', NEW.x; END $$;
+CREATE OR REPLACE TRIGGER refuses BEFORE INSERT ON refusing FOR EACH ROW EXECUTE FUNCTION refuses()"""
+
+
+def test_a_credential_that_a_statement_takes_reaches_no_log_and_no_answer(sluice, log, request):
+    if log.kind == "sqlite":
+        with sqlite3.connect(log.url.removeprefix("sqlite:")) as database:
+            database.execute("CREATE TABLE refusing (x)")
+        database.close()
+    else:
+        request.getfixturevalue("postgres").psql(REFUSES)
+    server = sluice(CREDENTIALS.format(url=log.url, **REPEATING[log.kind]), server='access_log = "stdout"')
+    authorization, json_type = "Authorization: Bearer hush", "Content-Type: application/json"
+    with server.connect() as connection:
+        answers = [connection.get("/header", authorization), connection.get("/cookie", "Cookie: sid=hush"),
+                   connection.get("/query?token=hush"), connection.get("/guard", authorization),
+                   connection.call("POST", "/write", b'{"password":"hush"}', json_type),
+                   connection.call("POST", "/batch", b'[{"method":"POST","path":"/write","body":{"password":"hush"}}]', json_type)]
+        assert [answer.status for answer in answers] == [500] * 6, server.log
+        typed = connection.get("/typed", authorization)
+        assert typed.status == 400
+        # What holds no credential is told as ever.
+        assert connection.get("/plain", "X-Name: said").status == 500
+    assert not any(b"hush" in answer.body for answer in [*answers, typed])
+    rows = log.rows("target, headers, status", 8)
+    server.stop()
+    assert "said" in server.log
+    assert "hush" not in server.log and "hush" not in json.dumps(rows)
+    for path in ("/header", "/cookie", "/query", "/guard", "/write"):
+        assert re.search(rf"endpoint {path}: .*\(the message is left out: the statement takes the credential ", server.log), path
+
+
 def test_what_is_left_is_written_at_the_end(sluice, log):
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more="").replace("20ms", "1h"))
     with server.connect() as connection:

@@ -43,6 +43,16 @@ bool has_isolation(const Plan& plan) {
 }
 
 bool has_conditions(const std::vector<Call>& calls) {
+std::string_view credential_of(const Plan& plan) {
+  for (const Plan::Route& route : plan.routes) {
+    if (route.get && !route.get->credential().empty()) return route.get->credential();
+    for (const auto& write : route.writes) {
+      if (!write->credential().empty()) return write->credential();
+    }
+  }
+  return {};
+}
+
   return std::ranges::any_of(calls, [](const Call& call) {
     return std::ranges::any_of(
         call.fields, [](const auto& field) { return field.first == "if-match" || field.first == "if-none-match"; });
@@ -298,7 +308,7 @@ Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy
       policies_(std::move(policies)),
       reactor_(reactor),
       trouble_(trouble),
-      failures_(plan.options.path.value, trouble, plan.errors.get()),
+      failures_(plan.options.path.value, trouble, plan.errors.get(), credential_of(plan)),
       isolations_(has_isolation(plan) ? std::make_unique<Isolations>(plan) : nullptr) {}
 
 Batch::~Batch() = default;

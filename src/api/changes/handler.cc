@@ -93,7 +93,7 @@ Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& da
       feed_(feed),
       database_(database),
       reactor_(reactor),
-      failure_(plan_->path, trouble, plan_->errors.get()),
+      failure_(plan_->path, trouble, plan_->errors.get(), plan_->guards ? plan_->guards->credential() : ""),
       random_(static_cast<std::uint32_t>(reactor.wall_clock_ns())) {}
 
 core::Async<http::Response> Handler::handle(http::Request& request) {
