@@ -140,6 +140,18 @@ bool is_known(Method method) {
   return static_cast<std::size_t>(method) < std::tuple_size_v<decltype(Router::Route::handlers)>;
 }
 Response unknown_method() { return problem(501, "The server does not know this method."); }
+bool is_preflight(const Request& request) {
+  return request.method == Method::options && request.has_field("origin") &&
+         request.has_field("access-control-request-method");
+}
+
+Response tell_methods(std::string_view allow) {
+  Response response;
+  response.status = 204;
+  response.fields.add("Allow", allow);
+  return response;
+}
+
 
 // The same part of the path, where slashes that came encoded are slashes.
 std::string_view in_path(std::string_view part, const Request& request) {
@@ -246,20 +258,16 @@ core::Async<Response> Router::handle(Request& request) {
     if (auto refused = found->policy->check(request)) return std::move(*refused);
   }
 
-  const Method method = request.method == Method::head ? Method::get : request.method;
-  const auto index = static_cast<std::size_t>(method);
   const bool over_http2 = request.version == Version::http2;
+  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
+  const Method method = request.method == Method::head ? Method::get : request.method;
+    if (is_preflight(request)) return tell_methods(allow);
+  const auto index = static_cast<std::size_t>(method);
   const bool needs_http1 = found->upgrades && over_http2 && method == Method::get;
   if (index < found->handlers.size() && found->handlers[index] != nullptr && !needs_http1) [[likely]] {
     return found->handlers[index]->handle(request);
   }
-  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
-  if (method == Method::options) {
-    Response response;
-    response.status = 204;
-    response.fields.add("Allow", allow);
-    return response;
-  }
+  if (method == Method::options) return tell_methods(allow);
   if (!is_known(method)) return unknown_method();
   Response response = problem(405, "The resource does not take this method.");
   response.fields.add("Allow", allow);

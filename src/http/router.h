@@ -36,8 +36,11 @@ struct Pattern {
 // literal.
 //
 // HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
-// alone; a method that is none of ours gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where
-// it names a protocol (RFC 8441).
+// alone; an unknown method gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where it names a
+// protocol (RFC 8441).
+//
+// A route's policy sees every request for it but one: a CORS preflight, with which browsers send no credentials (Fetch,
+// 4.8). The router answers that itself, as any OPTIONS, so that no handler runs.
 class Router : public Handler {
  public:
   struct Route {
@@ -46,7 +49,7 @@ class Router : public Handler {
     bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
     bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
     std::uint16_t id = 0;                // given to the request that matches
-    Policy* policy = nullptr;            // asked before anything else, for every method; null: none
+    Policy* policy = nullptr;            // asked before anything else; null: none
   };
 
   Router();

@@ -206,6 +206,34 @@ TEST_F(RouterTest, APolicyIsAskedForEveryMethodOfItsRouteAlone) {
   EXPECT_EQ(ask("/guarded/a", Method::options).status, 204);
 }
 
+TEST_F(RouterTest, APreflightPassesTheRoutesPolicy) {
+  struct Guard final : Policy {
+    std::optional<Response> check(Request&) override { return problem(401); }
+  } guard;
+  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .policy = &guard};
+  // Even a handler of OPTIONS would not run.
+  for (const Method method : {Method::get, Method::put, Method::options}) {
+    route.handlers[static_cast<std::size_t>(method)] = &handler;
+  }
+  ASSERT_TRUE(router.add(route));
+  const auto status = [this](Method method, std::vector<Field> fields, std::string_view path = "/guarded") {
+    request = {};
+    request.method = method;
+    request.path = request.segments = path;
+    request.fields = fields;
+    return router.handle(request).take().status;
+  };
+  const Field origin{"Origin", "https://a.example"};
+  const Field wanted{"access-control-request-method", "PUT"};
+  EXPECT_EQ(status(Method::options, {origin, wanted}), 204);
+  EXPECT_EQ(status(Method::options, {origin, wanted}, "/none"), 404);
+  EXPECT_EQ(status(Method::options, {origin}), 401);
+  EXPECT_EQ(status(Method::options, {wanted}), 401);
+  for (const Method method : {Method::get, Method::head, Method::put, Method::post, Method::trace}) {
+    EXPECT_EQ(status(method, {origin, wanted}), 401) << name_of(method);
+  }
+}
+
 TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {
   EXPECT_TRUE(add("/a/{x}"));
   EXPECT_FALSE(add("/a/{y}"));

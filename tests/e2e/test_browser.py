@@ -10,6 +10,7 @@ import pytest
 
 from browser import Chromium
 from certificates import openssl, tls_table
+from tokens import Secret
 
 HTML = """<!doctype html><html><head><meta charset="utf-8"><title>Sluice</title><link rel="icon" href="dot.png">
 <link rel="stylesheet" href="style.css"><script src="page.js" defer></script></head>
@@ -204,3 +205,48 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     assert talks.count(opened) == 3 and talks.count(refused) == 1, talks
     assert any(entry["target"] == "/sound.wav" and entry["status"] == 206 for entry in log)
     assert sample(server, "sluice_websockets_total") == 3 and sample(server, "sluice_websockets_lost_total") == 0
+
+
+CROSS_ORIGIN = '''
+[server.headers]
+Access-Control-Allow-Origin = "{origin}"
+Access-Control-Allow-Headers = "authorization, content-type"
+Access-Control-Allow-Methods = "PUT"
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[database.main]
+url = "sqlite:{database}"
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+use = ["auth"]
+returns = "object"
+get = "SELECT n, text FROM numbers WHERE n = :n"
+put = "UPDATE numbers SET text = :text WHERE n = :n RETURNING n, text"
+delete = "DELETE FROM numbers WHERE n = :n"
+'''
+
+
+@pytest.mark.parametrize("http2", (True, False))
+def test_a_guarded_endpoint_is_called_from_another_origin(sluice, config, chromium, localhost, small_sqlite, http2):
+    """The browser asks first, without the token; then it sends what the fields of [server.headers] let it send."""
+    tls = f"http2 = {str(http2).lower()}\n" + tls_table(localhost)
+    page = chromium.open(f"https://localhost:{sluice(config, server=tls).port}/")
+    origin = page.run("location.origin")
+    secret = Secret()
+    server = sluice(CROSS_ORIGIN.format(origin=origin, secret=secret.secret, database=small_sqlite),
+                    server='access_log = "stdout"\n' + tls)
+
+    def call(method, token, body="undefined"):
+        return page.run(f"""fetch('https://localhost:{server.port}/numbers/7', {{method: '{method}', body: {body}, headers: {{
+            Authorization: 'Bearer {token}', 'Content-Type': 'application/json'}}}})
+            .then(async answer => [answer.status, await answer.json()], error => error.name)""")
+    token = secret.token()
+    assert call("GET", token) == [200, {"n": 7, "text": "number 7"}]
+    assert call("PUT", token, "JSON.stringify({text: 'seven'})") == [200, {"n": 7, "text": "seven"}]
+    status, problem = call("GET", "none")
+    assert status == 401 and "malformed" in problem["detail"]  # which the page may read
+    assert call("DELETE", token) == "TypeError"  # a method that the fields do not allow is never sent
+    page.close()
+    assert {(entry["method"], entry["status"]) for entry in log_entries(server)} == {
+        ("OPTIONS", 204), ("GET", 200), ("PUT", 200), ("GET", 401)}

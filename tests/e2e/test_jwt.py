@@ -12,7 +12,7 @@ import pytest
 
 import http2
 import tokens
-from conftest import SLUICE
+from conftest import SLUICE, database_with
 from tokens import Ec, Rsa, Secret, assemble, soon
 
 SECRET = Secret()
@@ -128,6 +128,78 @@ def test_every_method_is_guarded(guarded):
     assert ask(server, good, "/site/missing").status == 404
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_preflights_pass_and_run_nothing(sluice, tmp_path, request, kind):
+    """A browser sends no token with its preflight (Fetch, 4.8). What it hears is which methods there are."""
+    made = ["DROP TABLE IF EXISTS visits", "CREATE TABLE visits (n int PRIMARY KEY)"]
+    request.param = kind
+    url = database_with(request, tmp_path, made)
+    (tmp_path / "site").mkdir()
+    changes = 'tables = ["visits"]' if kind == "sqlite" else 'notify = "visits"'
+    server = sluice(policy(f'secret = "{SECRET.secret}"') + f'''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/visits"
+use = ["auth"]
+require = ["eq(claim.sub, 'ada')", "exists(SELECT 1 WHERE 1 = 0)"]
+get = "SELECT n FROM visits"
+post = "INSERT INTO visits VALUES (1)"
+changes = {{ {changes} }}
+[[endpoint]]
+path = "/all"
+use = ["auth"]
+[endpoint.put]
+table = "visits"
+existing = "SELECT n FROM visits"
+columns.n = {{ key = true }}
+[[resident]]
+name = "known"
+use = ["auth"]
+query = "SELECT n FROM visits"
+key = "n"
+[[files]]
+path = "/site"
+root = "site"
+use = ["auth"]
+[[websocket]]
+path = "/echo"
+handler = "echo"
+use = ["auth"]
+[batch]
+path = "/batch"
+use = ["auth"]
+[openapi]
+path = "/openapi.json"
+title = "x"
+use = ["auth"]
+''')
+    allowed = {"/visits": "GET, HEAD, POST, OPTIONS", "/visits/changes": "GET, HEAD, OPTIONS", "/all": "PUT, OPTIONS",
+               "/known": "GET, HEAD, OPTIONS", "/known/7": "GET, HEAD, OPTIONS", "/site/": "GET, HEAD, OPTIONS",
+               "/site": "GET, HEAD, OPTIONS", "/echo": "GET, HEAD, OPTIONS", "/batch": "POST, OPTIONS",
+               "/openapi.json": "GET, HEAD, OPTIONS"}
+    preflight = ["Origin: https://app.example", "Access-Control-Request-Method: POST",
+                 "Access-Control-Request-Headers: authorization, content-type"]
+    for path, methods in allowed.items():
+        answer = server.get(path, *preflight, method="OPTIONS")
+        assert (answer.status, answer.get("allow"), answer.body) == (204, methods, b""), path
+        # Half of a preflight is none, and the same fields with another method are nothing.
+        for fields in (preflight[:1], preflight[1:]):
+            assert server.get(path, *fields, method="OPTIONS").status == 401, path
+        for method in ("GET", "HEAD", "POST", "PUT", "TRACE"):
+            assert server.get(path, *preflight, method=method).status == 401, (method, path)
+    assert server.get("/none", *preflight, method="OPTIONS").status == 404
+    with http2.Client(server.port) as client:
+        fields = [("origin", "https://app.example"), ("access-control-request-method", "POST")]
+        for path in allowed:
+            assert client.get(path, method="OPTIONS", fields=fields).status == 204, path
+            assert client.get(path, method="OPTIONS", fields=fields[:1]).status == 401, path
+    if kind == "sqlite":
+        with sqlite3.connect(tmp_path / "main.db") as database:
+            assert database.execute("SELECT count(*) FROM visits").fetchone() == (0,)
+        database.close()
+    else:
+        assert request.getfixturevalue("postgres").psql("SELECT count(*) FROM visits").strip() == b"0"
 
 
 def test_a_websocket_is_guarded_in_both_versions(guarded):
