@@ -135,10 +135,8 @@ struct Router::Node {
 
 namespace {
 
-// Whether any resource could take it. No handler has a place for the others, wherever they go (RFC 9110, 9.1).
-bool is_known(Method method) {
-  return static_cast<std::size_t>(method) < std::tuple_size_v<decltype(Router::Route::handlers)>;
-}
+// TRACE is known, and no resource takes it (RFC 9110, 9.1).
+bool is_known(Method method) { return method != Method::other; }
 Response unknown_method() { return problem(501, "The server does not know this method."); }
 bool is_preflight(const Request& request) {
   return request.method == Method::options && request.has_field("origin") &&

@@ -437,13 +437,13 @@ for kind, target, known, allow in (("a file", FILE, 200, GET_ONLY), ("a folder",
     kept("9110 9.3.7", f"OPTIONS of {kind}", method="OPTIONS", target=target, answer=A(204, fields=allow or {"allow": ...}))
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         kept("9110 15.5.6", f"{method} of {kind}", method=method, target=target, answer=A(405, fields=allow or {"allow": ...}))
-    for method in ("TRACE", "BREW", "get", "GETS", "PROPFIND"):
+    kept("9110 15.5.6", f"TRACE of {kind}", method="TRACE", target=target, answer=A(405, fields=allow or {"allow": ...}))
+    for method in ("BREW", "get", "GETS", "PROPFIND"):
         kept("9110 9.1", f"{method} of {kind}", method=method, target=target, answer=A(501))
-for method in ("GET", "POST", "DELETE", "OPTIONS"):
+for method in ("GET", "POST", "DELETE", "OPTIONS", "TRACE"):
     kept("9110 15.5.5", f"{method} of nothing", method=method, target=NOTHING, answer=A(404))
-for method in ("BREW", "TRACE"):
-    kept("9110 9.1", f"{method} of nothing", method=method, target=NOTHING, answer=A(501))
-kept("9110 9.3.8", "a TRACE does not come back", "Cookie: secret", method="TRACE", answer=A(501, fields={"content-type": "application/problem+json"}))
+kept("9110 9.1", "BREW of nothing", method="BREW", target=NOTHING, answer=A(501))
+kept("9110 9.3.8", "a TRACE does not come back", "Cookie: secret", method="TRACE", answer=A(405, fields={"content-type": "application/problem+json"}))
 
 # ---- conditions (RFC 9110, 13); {tag} and {weak} stand for the file's entity-tag ----
 

@@ -193,6 +193,7 @@ def test_nothing_outside_the_root_can_be_had(serve, site, tmp_path):
     (tmp_path / "secret").write_bytes(b"secret")
     (site / "sub").mkdir()
     (site / "relative").symlink_to("../secret")
+    assert curl(server, "/hello.txt", "-X", "TRACE")[0] == 405
     (site / "absolute").symlink_to(tmp_path / "secret")
     (site / "folder").symlink_to(tmp_path)
     (site / "sub/up").symlink_to("..")
