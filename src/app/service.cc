@@ -189,7 +189,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
                                                         core.mailbox(), threads);
     files_.push_back(handler.get());
-    http::Router::Route route{.pattern = files.pattern, .handlers = {}};
+    http::Router::Route route{.pattern = files.pattern, .handlers = {}, .folder = true};
     route.policy = compile(plan_->options.files[files.index].use);
     route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
     add(std::move(route));

@@ -75,6 +75,9 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
     return fall_back(request, request.path_values[0], Role::asked, ENOENT);
   }
   return serve(request, request.path_values[0], Role::asked);
+  // The router gives the path of these files without its slash, too.
+  if (request.path_values[0].empty() && !request.path.ends_with('/')) [[unlikely]]
+    return redirect_to_slash(request);
 }
 
 core::Async<http::Response> StaticFiles::serve_blob(http::Request& request, std::string_view path) {

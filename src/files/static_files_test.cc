@@ -679,6 +679,23 @@ TEST_F(StaticFilesTest, OtherMethodsAre405) {
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
 }
 
+TEST_F(StaticFilesTest, ThePathItselfLeadsToItsFolder) {
+  (void)get("a.css");
+  http::Router router;
+  http::Router::Route route{.pattern = *http::Pattern::parse("/my files/{file...}"), .handlers = {}, .folder = true};
+  route.handlers[static_cast<std::size_t>(http::Method::get)] = files.get();
+  ASSERT_TRUE(router.add(route));
+  http::Request request;
+  request.path = request.segments = "/my files";
+  request.query = "a=b";
+  auto answer = read(await(router.handle(request)));
+  EXPECT_EQ(answer.status, 301);
+  EXPECT_EQ(answer["Location"], "/my%20files/?a=b");
+  request.path = request.segments = "/my files/";
+  answer = read(await(router.handle(request)));
+  EXPECT_EQ(answer.body, "<p>home</p>");
+}
+
 TEST(StaticFiles, ARootThatIsNotThereIsAnError) {
   StillReactor reactor;
   core::Mailbox mailbox(reactor);

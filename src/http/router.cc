@@ -98,6 +98,7 @@ struct Router::Terminal {
   std::array<Handler*, 8> handlers{};
   bool formats = false;
   bool upgrades = false;
+  bool folder = false;
   std::uint16_t id = 0;
   Policy* policy = nullptr;
   std::string allow;
@@ -138,6 +139,7 @@ namespace {
 // TRACE is known, and no resource takes it (RFC 9110, 9.1).
 bool is_known(Method method) { return method != Method::other; }
 Response unknown_method() { return problem(501, "The server does not know this method."); }
+
 bool is_preflight(const Request& request) {
   return request.method == Method::options && request.has_field("origin") &&
          request.has_field("access-control-request-method");
@@ -149,7 +151,6 @@ Response tell_methods(std::string_view allow) {
   response.fields.add("Allow", allow);
   return response;
 }
-
 
 // The same part of the path, where slashes that came encoded are slashes.
 std::string_view in_path(std::string_view part, const Request& request) {
@@ -176,6 +177,7 @@ bool Router::add(const Route& route) {
   *place = std::make_unique<Terminal>(Terminal{.handlers = route.handlers,
                                                .formats = route.formats,
                                                .upgrades = route.upgrades,
+                                               .folder = route.folder,
                                                .id = route.id,
                                                .policy = route.policy,
                                                .allow = {},
@@ -204,7 +206,11 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
   const bool last = slash == std::string_view::npos;
 
   const auto descend = [&](const Node& child, std::size_t count) -> const Terminal* {
-    if (last) return child.here.get();
+    if (last) {
+      if (child.here || !child.rest || !child.rest->folder) return child.here.get();
+      request.path_values[count] = {};
+      return child.rest.get();
+    }
     return find(child, rest.substr(slash + 1), count, request);
   };
   if (const Node* child = node.literal(segment)) {
@@ -252,14 +258,14 @@ core::Async<Response> Router::handle(Request& request) {
   const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
   if (found == nullptr) return is_known(request.method) ? problem(404, "No resource has this path.") : unknown_method();
   request.route = found->id;
+  const bool over_http2 = request.version == Version::http2;
+  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
   if (found->policy != nullptr) {
+    if (is_preflight(request)) return tell_methods(allow);
     if (auto refused = found->policy->check(request)) return std::move(*refused);
   }
 
-  const bool over_http2 = request.version == Version::http2;
-  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
   const Method method = request.method == Method::head ? Method::get : request.method;
-    if (is_preflight(request)) return tell_methods(allow);
   const auto index = static_cast<std::size_t>(method);
   const bool needs_http1 = found->upgrades && over_http2 && method == Method::get;
   if (index < found->handlers.size() && found->handlers[index] != nullptr && !needs_http1) [[likely]] {

@@ -48,6 +48,7 @@ class Router : public Handler {
     std::array<Handler*, 8> handlers{};  // by Method, get to connect; HEAD stays empty
     bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
     bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
+    bool folder = false;                 // `/f/{rest...}` takes `/f` too, unless that is a route; the rest is empty
     std::uint16_t id = 0;                // given to the request that matches
     Policy* policy = nullptr;            // asked before anything else; null: none
   };

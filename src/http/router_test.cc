@@ -235,6 +235,34 @@ TEST_F(RouterTest, APreflightPassesTheRoutesPolicy) {
   }
 }
 
+TEST_F(RouterTest, AFolderIsFoundWithoutItsSlash) {
+  const auto add_folder = [this](const char* pattern, bool folder) {
+    Router::Route route{.pattern = *Pattern::parse(pattern), .folder = folder, .id = ++routes};
+    route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
+    names[routes] = pattern;
+    return router.add(route);
+  };
+  ASSERT_TRUE(add_folder("/{file...}", true));
+  ASSERT_TRUE(add_folder("/f/{file...}", true));
+  ASSERT_TRUE(add_folder("/f/g/{file...}", true));
+  ASSERT_TRUE(add_folder("/own/{file...}", true));
+  ASSERT_TRUE(add_folder("/other/{rest...}", false));
+  ASSERT_TRUE(add("/own"));
+  ASSERT_TRUE(add("/{slug}"));
+  for (const auto& [path, pattern, value] :
+       std::initializer_list<std::array<const char*, 3>>{{"/f", "/f/{file...}", ""},
+                                                         {"/f/", "/f/{file...}", ""},
+                                                         {"/f/x", "/f/{file...}", "x"},
+                                                         {"/f/g", "/f/g/{file...}", ""},
+                                                         {"/f/gg", "/f/{file...}", "gg"},
+                                                         {"/other", "/{slug}", "other"},
+                                                         {"/ff", "/{slug}", "ff"}}) {
+    EXPECT_EQ(match(path), pattern) << path;
+    EXPECT_EQ(request.path_values[0], value) << path;
+  }
+  EXPECT_EQ(match("/own"), "/own");
+}
+
 TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {
   EXPECT_TRUE(add("/a/{x}"));
   EXPECT_FALSE(add("/a/{y}"));

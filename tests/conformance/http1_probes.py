@@ -248,6 +248,7 @@ refused("9110 9.3.2", "HEAD without Host has no body", method="HEAD", host=None,
 kept("9110 8.6", "204 has no length", method="OPTIONS", answer=A(204, fields={"content-length": None, "allow": "GET, HEAD, OPTIONS"}))
 kept("9110 15.4.5", "304 has no body", "If-None-Match: *", answer=A(304, fields={"etag": ..., "date": ...}))
 kept("9110 15.4.2", "301 names the folder", target="/f/sub?x=1", answer=A(301, fields={"location": "/f/sub/?x=1"}))
+kept("9110 15.4.2", "301 names the folder of the route", target="/f?x=1", answer=A(301, fields={"location": "/f/?x=1"}))
 
 # ---- expectations (RFC 9110, 10.1.1) ----
 

@@ -171,6 +171,26 @@ def test_folders(serve, site):
 
 
 def test_methods(serve):
+def test_the_path_of_the_files_leads_to_its_folder(sluice, site):
+    server = sluice(f'''
+[[files]]
+path = "/"
+root = "{site}"
+[[files]]
+path = "/f"
+root = "{site}"
+''')
+    for target, location in (("/f", "/f/"), ("/f?a=b", "/f/?a=b"), ("/%66", "/f/")):
+        for options in ((), ("--http2-prior-knowledge",)):
+            status, fields, _ = curl(server, target, *options)
+            assert (status, fields["location"]) == (301, location), target
+        head = server.get(target, method="HEAD")
+        assert (head.status, head.get("location")) == (301, location), target
+    assert curl(server, "/f", "-X", "POST")[0] == 405
+    assert curl(server, "/f/hello.txt")[2] == b"Hello, world.\n"
+    assert curl(server, "/ff")[0] == 404
+
+
     server = serve()
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         status, fields, _ = curl(server, "/hello.txt", "-X", method)
