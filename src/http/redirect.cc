@@ -1,5 +1,6 @@
 #include "http/redirect.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::http {
@@ -10,12 +11,21 @@ core::Async<Response> HttpsRedirect::handle(Request& request) {
   std::string_view host = request.authority;
   const auto colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
-  if (host.empty() || !request.target.starts_with('/')) return problem(400, "This server answers over HTTPS only.");
+  // An absolute target (RFC 9112, 3.2.2) has path and query behind its authority, which is `request.authority`.
+  std::string_view target = request.target;
+  if (const auto scheme = target.find("://"); scheme != target.npos && !target.starts_with('/')) {
+    target.remove_prefix(std::min(target.find_first_of("/?", scheme + 3), target.size()));
+    if (request.path == "*") target = "*";
+  } else if (!target.starts_with('/')) {
+    target = "*";
+  }
+  if (host.empty() || target == "*") return problem(400, "This server answers over HTTPS only.");
 
   std::string location = "https://";
   location += host;
   if (port_ != 443) location += ":" + std::to_string(port_);
-  location += request.target;
+  if (!target.starts_with('/')) location += '/';
+  location += target;
   Response response;
   response.status = request.method == Method::get || request.method == Method::head ? 301 : 308;
   response.fields.add_owned("Location", std::move(location));

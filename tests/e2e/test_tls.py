@@ -277,6 +277,8 @@ def test_redirect_and_hsts(both, authority):
     assert answer.status == 301 and answer.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     assert answer.get("strict-transport-security") is None
     assert server.get("/hello.txt", method="POST").status == 308
+    absolute = server.get(f"http://test:{server.port}/hello.txt?a=b")  # as a proxy is asked
+    assert absolute.status == 301 and absolute.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     run = curl("--cacert", authority.ca, "-iL", f"http://127.0.0.1:{server.port}/hello.txt")
     assert run.stdout.endswith(b"Hello, world.\n")
     assert b"\r\nStrict-Transport-Security: max-age=86400\r\n" in run.stdout
