@@ -286,3 +286,28 @@ def test_a_client_that_leaves_in_the_middle(films):
             connection.send('{"from_slug": "a", "to_slug": "b", "amount": 0.000001}')
     assert films.call("POST", "/films", {"slug": "a"}).status == 201
     films.problem(409, "POST", "/films", {"slug": "a"})
+
+
+def test_a_body_that_came_before_it_was_asked_for_keeps_the_connection(films):
+    def body_of(n):
+        return json.dumps({"slug": f"film {n}", "score": n}).encode()
+    with films.server.connect() as connection:
+        for n in range(3):
+            chunked = n % 2 == 1
+            body = body_of(n)
+            framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+            if chunked:
+                body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+            connection.send(f"POST /films HTTP/1.1\r\nHost: test\r\n{JSON}\r\nExpect: 100-continue\r\n{framing}\r\n\r\n"
+                            .encode() + body)
+            answer = connection.read()
+            assert (answer.status, answer.get("connection")) == (201, None)
+        # A client that waits is asked, and goes on likewise.
+        body = body_of(3)
+        connection.send(f"POST /films HTTP/1.1\r\nHost: test\r\n{JSON}\r\nExpect: 100-continue\r\n"
+                        f"Content-Length: {len(body)}\r\n\r\n")
+        assert connection.read().status == 100
+        connection.send(body)
+        assert connection.read().status == 201
+        assert connection.get("/films").status == 200
+    assert films.rows() == [(f"film {n}", n) for n in range(4)]

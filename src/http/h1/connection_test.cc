@@ -258,6 +258,23 @@ TEST_F(Leaving, HavingContinued) {
   expect_cancelled();
 }
 
+// Having sent all of it, the client has nothing left to be asked for.
+TEST_F(Leaving, NotAfterABodyThatCameUnasked) {
+  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+    co_await read_all(request, seen);
+    co_return Response{};
+  });
+  const std::string expecting = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n";
+  send(expecting + "Content-Length: 5\r\n\r\nhello" + expecting +
+       "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
+  const std::string answers = receive();
+  EXPECT_EQ(answers.find("100 Continue"), std::string::npos) << answers;
+  EXPECT_EQ(answers.find("onnection: close"), std::string::npos) << answers;
+  EXPECT_EQ(handler_->seen, "hellohi");
+  EXPECT_EQ(handler_->finished, 2);
+  EXPECT_EQ(server_->counters().open, 1u);
+}
+
 TEST_F(Leaving, AChunkOverTheLimitIsRefusedBeforeItComes) {
   start(read_then_wait);
   send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n100000\r\n");

@@ -76,8 +76,8 @@ class Connection::RequestBody final : public BodyReader {
   [[nodiscard]] int refusal() const { return refusal_; }
   // All has been read and given.
   [[nodiscard]] bool done() const { return chunked_ ? chunked_done_ : left_ == 0; }
-  // The client has not been told to send it, so it may or may not come.
-  [[nodiscard]] bool unasked() const { return wants_continue_; }
+  // The client has not been told to send the rest of it, so it may or may not come.
+  [[nodiscard]] bool unasked() const { return wants_continue_ && !done(); }
   [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
   // Behind the last byte: what follows belongs to the next request.
   void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
