@@ -46,6 +46,11 @@ bool announces_more(const http::Request& request, std::uint64_t limit) {
   return error == std::errc() && length > limit;
 }
 
+std::optional<http::Response> refuse_part(const http::Request& request) {
+  if (request.method != http::Method::put || !request.has_field("content-range")) return std::nullopt;
+  return http::problem(400, "PUT takes the whole, and no part of it: leave Content-Range out.");
+}
+
 http::Response refuse_length() { return http::problem(413, "The request's body is longer than the server takes."); }
 
 http::Response refuse_body(const Error& error) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,8 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 [[nodiscard]] bool announces_more(const http::Request& request, std::uint64_t limit);
 // 413.
 [[nodiscard]] http::Response refuse_length();
+// 400, to a PUT that has Content-Range: its body would be taken for the whole (RFC 9110, 14.4).
+[[nodiscard]] std::optional<http::Response> refuse_part(const http::Request& request);
 // The body did not come whole: 413, 408, 400.
 [[nodiscard]] http::Response refuse_body(const Error& error);
 // 400: it is not what its Content-Type says.

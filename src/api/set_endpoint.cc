@@ -68,6 +68,11 @@ std::string_view SetWritePlan::credential() const {
   return guards ? guards->credential() : std::string_view{};
 }
 
+core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
+  if (auto refusal = refuse_part(request)) return std::move(*refusal);
+  return run(request);
+}
+
 core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const SetWritePlan& plan = *plan_;
   sql::TransactionOptions options;

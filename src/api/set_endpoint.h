@@ -63,7 +63,7 @@ class SetEndpoint final : public http::Handler {
         reactor_(reactor),
         failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
  private:
   [[nodiscard]] core::Task<http::Response> run(http::Request& request);

@@ -174,6 +174,7 @@ struct WriteEndpoint::Outcome {
 core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
+  if (auto refusal = refuse_part(request)) return std::move(*refusal);
   return run(request, *wish);
 }
 

@@ -58,6 +58,12 @@ get = "SELECT film FROM parts WHERE film = :film"
 patch = "UPDATE parts SET film = :other WHERE film = :film RETURNING film"
 delete = "DELETE FROM parts WHERE film = :film"
 [[endpoint]]
+path = "/set"
+[endpoint.put]
+table = "films"
+existing = "SELECT slug FROM films"
+columns.slug = {{ key = true }}
+[[endpoint]]
 path = "/parts"
 post = "INSERT INTO parts (film) VALUES (:film) RETURNING film"
 '''
@@ -286,6 +292,18 @@ def test_a_client_that_leaves_in_the_middle(films):
             connection.send('{"from_slug": "a", "to_slug": "b", "amount": 0.000001}')
     assert films.call("POST", "/films", {"slug": "a"}).status == 201
     films.problem(409, "POST", "/films", {"slug": "a"})
+
+
+def test_no_part_is_taken_for_the_whole(films):
+    """Of a PUT with Content-Range (RFC 9110, 14.4)."""
+    assert films.call("POST", "/films", {"slug": "alien", "score": 8.5}).status == 201
+    problem = films.problem(400, "PUT", "/films/alien", {"rating": {"value": 1}}, "Content-Range: bytes 0-3/9")
+    assert "Content-Range" in problem["detail"]
+    problem = films.problem(400, "PUT", "/set", [], "content-range: bytes 0-3/9")
+    assert "Content-Range" in problem["detail"]
+    assert films.rows() == [("alien", 8.5)]
+    # It means nothing elsewhere.
+    assert films.call("PATCH", "/films/alien", {"rating": {"value": 1}}, "Content-Range: bytes 0-3/9").status == 204
 
 
 def test_a_body_that_came_before_it_was_asked_for_keeps_the_connection(films):

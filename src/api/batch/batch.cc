@@ -15,11 +15,12 @@ namespace sluice::api::batch {
 namespace {
 
 // Of the batch's own request; a call has no use for them, or its own.
-constexpr std::array<std::string_view, 18> not_passed_on{"accept",
+constexpr std::array<std::string_view, 19> not_passed_on{"accept",
                                                          "accept-encoding",
                                                          "connection",
                                                          "content-encoding",
                                                          "content-length",
+                                                         "content-range",
                                                          "content-type",
                                                          "expect",
                                                          "if-match",
@@ -42,7 +43,6 @@ bool has_isolation(const Plan& plan) {
   });
 }
 
-bool has_conditions(const std::vector<Call>& calls) {
 std::string_view credential_of(const Plan& plan) {
   for (const Plan::Route& route : plan.routes) {
     if (route.get && !route.get->credential().empty()) return route.get->credential();
@@ -53,6 +53,7 @@ std::string_view credential_of(const Plan& plan) {
   return {};
 }
 
+bool has_conditions(const std::vector<Call>& calls) {
   return std::ranges::any_of(calls, [](const Call& call) {
     return std::ranges::any_of(
         call.fields, [](const auto& field) { return field.first == "if-match" || field.first == "if-none-match"; });
