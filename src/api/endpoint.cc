@@ -231,6 +231,8 @@ std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, cons
       return std::nullopt;
     case Conditions::Verdict::stale:
       return refuse_stale();
+    case Conditions::Verdict::malformed:
+      return http::refuse_mixed_any();
     case Conditions::Verdict::known:
       break;
   }

@@ -8,7 +8,6 @@
 #include <openssl/evp.h>
 
 #include "http/accept.h"
-#include "http/entity_tag.h"
 
 namespace sluice::api {
 namespace {
@@ -139,6 +138,8 @@ Conditions::Conditions(const http::Request& request) : request_(request) {
       wants_nothing_ |= field.value == "*";
     }
   }
+  malformed_ = (match_ && http::mixes_any(request.fields, "if-match")) ||
+               (none_match_ && http::mixes_any(request.fields, "if-none-match"));
 }
 
 bool Conditions::lists(std::string_view name, std::string_view state, bool strongly) const {
@@ -178,12 +179,14 @@ bool Conditions::match_fails(const std::optional<std::string>& state) const {
 }
 
 Conditions::Verdict Conditions::judge(const std::optional<std::string>& state) const {
+  if (malformed_) return Verdict::malformed;
   if (match_fails(state)) return Verdict::stale;
   if (none_match_ && (wants_nothing_ || (state && lists("if-none-match", *state, false)))) return Verdict::known;
   return Verdict::proceed;
 }
 
 Conditions::Verdict Conditions::judge(const std::optional<std::string>& state, std::string_view tag) const {
+  if (malformed_) return Verdict::malformed;
   if (match_fails(state)) return Verdict::stale;
   if (none_match_ && (wants_nothing_ || (!tag.empty() && !known_tag(tag).empty()))) return Verdict::known;
   return Verdict::proceed;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/source.h"
+#include "http/entity_tag.h"
 #include "http/message.h"
 #include "sql/database.h"
 #include "sql/encode/format.h"
@@ -57,13 +58,16 @@ class Conditions {
     proceed,
     stale,  // If-Match does not hold
     known,  // If-None-Match does not hold
+    malformed,
   };
   // Of what there is, which may have no state, before it is written.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state) const;
   // Of a representation that is to be answered with, and has this tag. If-Match looks at its state alone.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state, std::string_view tag) const;
   // Of what is not there.
-  [[nodiscard]] Verdict judge_nothing() const { return match_ ? Verdict::stale : Verdict::proceed; }
+  [[nodiscard]] Verdict judge_nothing() const {
+    return malformed_ ? Verdict::malformed : match_ ? Verdict::stale : Verdict::proceed;
+  }
   // Of If-None-Match, the one for the representation of this tag, or for it in a coding that the client takes, in its
   // strong form. Empty: there is none.
   [[nodiscard]] std::string_view known_tag(std::string_view tag) const;
@@ -77,6 +81,7 @@ class Conditions {
   bool none_match_ = false;
   bool wants_anything_ = false;  // If-Match: *
   bool wants_nothing_ = false;
+  bool malformed_ = false;
 };
 
 // How a method that writes sees the row that GET of the same path answers with. Made at start, immutable; one for all

@@ -116,6 +116,15 @@ TEST(Conditions, IfMatchIsStrong) {
   EXPECT_EQ(both.conditions().judge("7"), Verdict::proceed);
 }
 
+TEST(Conditions, AnyBesideTagsIsMalformed) {
+  for (const char* name : {"If-Match", "If-None-Match"}) {
+    const Asked asked({{name, "\"7\", *"}});
+    EXPECT_EQ(asked.conditions().judge("7"), Verdict::malformed) << name;
+    EXPECT_EQ(asked.conditions().judge("7", "\"7\""), Verdict::malformed) << name;
+    EXPECT_EQ(asked.conditions().judge_nothing(), Verdict::malformed) << name;
+  }
+}
+
 TEST(Conditions, IfNoneMatchIsWeak) {
   const auto judge = [](std::string_view value, std::optional<std::string> state) {
     return Asked({{"If-None-Match", value}}).conditions().judge(state);

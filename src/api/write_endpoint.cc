@@ -430,6 +430,8 @@ core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(co
       break;
     case Conditions::Verdict::stale:
       co_return std::optional(refuse_stale());
+    case Conditions::Verdict::malformed:
+      co_return std::optional(http::refuse_mixed_any());
     case Conditions::Verdict::known:
       co_return std::optional(refuse_existing());
   }

@@ -46,6 +46,10 @@ Conditions::Verdict Conditions::judge(const Validators& current, std::int64_t no
   const auto date_of = [&](const Single& single) {
     return single.is_void || !current.is_dated ? std::nullopt : parse_http_date(single.value, now_s);
   };
+  if (((seen_ & match) != 0 && http::mixes_any(fields_, "if-match")) ||
+      ((seen_ & none_match) != 0 && http::mixes_any(fields_, "if-none-match"))) {
+    return Verdict::malformed;
+  }
   if ((seen_ & match) != 0) {
     if (!lists("if-match", current.tag, true)) return Verdict::failed;
   } else if ((seen_ & unmodified_since) != 0) {

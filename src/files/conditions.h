@@ -37,7 +37,7 @@ class Conditions {
 
   [[nodiscard]] bool empty() const { return seen_ == 0; }
 
-  enum class Verdict : std::uint8_t { proceed, not_modified, failed };
+  enum class Verdict : std::uint8_t { proceed, not_modified, failed, malformed };
   // Of a GET or HEAD for a representation that exists, in the order of RFC 9110, 13.2.2. `now_s` is for dates with two
   // digits of a year.
   [[nodiscard]] Verdict judge(const Validators& current, std::int64_t now_s) const;

@@ -41,8 +41,8 @@ TEST(Conditions, IfNoneMatchComparesWeakly) {
   EXPECT_EQ(judge({{"If-None-Match", "*"}}), Verdict::not_modified);
   EXPECT_EQ(judge({{"If-None-Match", "\"a,b\", W/\"c\" ,,\t\"v1\""}}), Verdict::not_modified);
   EXPECT_EQ(judge({{"If-None-Match", "\"a\""}, {"If-None-Match", "\"v1\""}}), Verdict::not_modified) << "one list";
-  for (const char* list : {"", "v1", "\"v2\"", "\"v1", "v1\"", "w/\"v1\"", "W/ \"v1\"", "\"V1\"", "\"x\"\"v1\"",
-                           "\"*\"", "*, \"x\"", "\"v1\"x"}) {
+  for (const char* list :
+       {"", "v1", "\"v2\"", "\"v1", "v1\"", "w/\"v1\"", "W/ \"v1\"", "\"V1\"", "\"x\"\"v1\"", "\"*\"", "\"v1\"x"}) {
     EXPECT_EQ(judge({{"If-None-Match", list}}), Verdict::proceed) << list;
   }
   EXPECT_EQ(judge({{"If-None-Match", "garbage, \"v1\""}}), Verdict::not_modified);
@@ -55,6 +55,14 @@ TEST(Conditions, IfMatchComparesStrongly) {
   EXPECT_EQ(judge({{"If-Match", "W/\"v1\""}}), Verdict::failed);
   EXPECT_EQ(judge({{"If-Match", "\"v2\""}}), Verdict::failed);
   EXPECT_EQ(judge({{"If-Match", ""}}), Verdict::failed);
+}
+
+TEST(Conditions, AnyBesideTagsIsMalformed) {
+  for (const char* name : {"If-Match", "If-None-Match"}) {
+    EXPECT_EQ(judge({{name, "\"v1\", *"}}), Verdict::malformed) << name;
+    EXPECT_EQ(judge({{name, "*"}, {name, "\"v2\""}}), Verdict::malformed) << name;
+  }
+  EXPECT_EQ(judge({{"If-Match", "*"}, {"If-None-Match", "\"v2\""}}), Verdict::proceed) << "two conditions";
 }
 
 TEST(Conditions, Dates) {

@@ -12,6 +12,7 @@
 #include "files/escape.h"
 #include "files/multipart.h"
 #include "http/accept.h"
+#include "http/entity_tag.h"
 
 namespace sluice::files {
 namespace {
@@ -74,10 +75,10 @@ core::Async<http::Response> StaticFiles::handle(http::Request& request) {
   if (request.segments.data() != request.path.data() && request.segments.contains('\0')) [[unlikely]] {
     return fall_back(request, request.path_values[0], Role::asked, ENOENT);
   }
-  return serve(request, request.path_values[0], Role::asked);
   // The router gives the path of these files without its slash, too.
   if (request.path_values[0].empty() && !request.path.ends_with('/')) [[unlikely]]
     return redirect_to_slash(request);
+  return serve(request, request.path_values[0], Role::asked);
 }
 
 core::Async<http::Response> StaticFiles::serve_blob(http::Request& request, std::string_view path) {
@@ -251,6 +252,7 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
   http::Response response;
   const Validators validators = file->validators();
   const Conditions::Verdict verdict = conditions.judge(validators, now_s());
+  if (verdict == Conditions::Verdict::malformed) return http::refuse_mixed_any();
   if (verdict == Conditions::Verdict::failed) return http::problem(412, "The file is another version by now.");
   if (verdict == Conditions::Verdict::not_modified) {
     response.status = 304;

@@ -1,5 +1,7 @@
 #include "http/entity_tag.h"
 
+#include <algorithm>
+
 namespace sluice::http {
 
 std::string_view next_entity_tag(std::string_view& list) {
@@ -22,5 +24,27 @@ std::string_view next_entity_tag(std::string_view& list) {
     list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma);
   }
 }
+
+bool mixes_any(std::span<const Field> fields, std::string_view name) {
+  std::size_t members = 0;
+  bool any = false;
+  for (const Field& field : fields) {
+    if (!same_name(field.name, name)) continue;
+    for (std::string_view list = field.value;;) {
+      const auto begin = list.find_first_not_of(" \t,");
+      if (begin == list.npos) break;
+      list.remove_prefix(begin);
+      any |= list[0] == '*';
+      ++members;
+      // Commas may be inside of a tag.
+      const std::size_t quote = list.starts_with("W/") ? 2 : 0;
+      const std::size_t close = list.substr(quote).starts_with('"') ? list.find('"', quote + 1) : list.npos;
+      list.remove_prefix(std::min(list.find(',', close == list.npos ? 0 : close), list.size()));
+    }
+  }
+  return any && members > 1;
+}
+
+Response refuse_mixed_any() { return problem(400, "A condition is \"*\" or a list of entity-tags, not both."); }
 
 }  // namespace sluice::http

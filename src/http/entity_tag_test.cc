@@ -29,5 +29,19 @@ TEST(EntityTag, WhatIsNoneIsPassedOver) {
   EXPECT_EQ(tags_of("W/"), Tags{});
 }
 
+TEST(EntityTag, AnyStandsAlone) {
+  const auto mixes = [](std::vector<Field> fields) { return mixes_any(fields, "if-match"); };
+  for (const char* list :
+       {"", "*", " *\t", "*,", "\"a\"", "\"a\", \"b\"", "\"*\"", "\"a, *\"", "W/\"*, a\" , \"b\"", "a, b"}) {
+    EXPECT_FALSE(mixes({{"If-Match", list}})) << list;
+  }
+  for (const char* list :
+       {"\"a\", *", "*, \"a\"", "\"a\",*", "*,*", "W/\"a\", *", "a, *", "\"a\" *, *", "\"never closed, *"}) {
+    EXPECT_TRUE(mixes({{"If-Match", list}})) << list;
+  }
+  EXPECT_TRUE(mixes({{"If-Match", "\"a\""}, {"If-None-Match", "\"b\""}, {"IF-MATCH", "*"}}));
+  EXPECT_FALSE(mixes({{"If-Match", "*"}, {"If-None-Match", "\"b\""}}));
+}
+
 }  // namespace
 }  // namespace sluice::http

@@ -180,6 +180,8 @@ def test_conditions_and_compression(people, sluice):
         known = connection.get("/people", f"If-None-Match: {tag}")
         assert (known.status, known.body, known.get("etag")) == (304, b"", tag)
         assert connection.get("/people", 'If-Match: "other"').status == 412
+        assert connection.get("/people", f"If-Match: {tag}, *").status == 400
+        assert connection.get("/people", f"If-None-Match: {tag}", "If-None-Match: *").status == 400
         assert connection.get("/people.csv").get("etag") != tag
         for _ in range(4):  # made, kept, and from what is kept
             coded = connection.get("/people?roles=user", "Accept-Encoding: gzip")

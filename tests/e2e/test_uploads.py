@@ -150,6 +150,7 @@ def test_a_whole_body_is_stored_and_fetched(people):
     assert (part.status, part.body, part.get("content-range")) == (206, b"PNG", f"bytes 1-3/{len(PNG)}")
     assert people.call("GET", "/people/1/avatar", None, "Range: bytes=9000-").status == 416
     assert people.call("GET", "/people/1/avatar", None, 'If-Match: "other"').status == 412
+    assert people.call("GET", "/people/1/avatar", None, f"If-Match: {tag}, *").status == 400
     part = people.call("PUT", "/people/1/avatar", b"part", "Content-Type: image/png", "Content-Range: bytes 0-3/9")
     assert part.status == 400 and people.people()[0]["avatar"] == sha256(PNG)
     head = people.call("HEAD", "/people/1/avatar")

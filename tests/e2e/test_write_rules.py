@@ -42,6 +42,8 @@ version = "sum"
 get = "SELECT id, sum(rev) AS sum FROM items WHERE id = :id GROUP BY id"
 patch = "UPDATE items SET name = :name, rev = rev + 1 WHERE id = :id"
 
+[batch]
+path = "/batch"
 [errors]
 P0001 = {{ status = 418, title = "Refused", show_message = true }}
 23xxx = 400
@@ -128,6 +130,15 @@ def test_states_and_conditions(items):
     items.problem(412, "PATCH", "/items/1", {"name": "x"}, 'If-Match: "2"')
     items.problem(412, "PATCH", "/items/1", {"name": "x"}, 'If-Match: W/"1"')
     items.problem(412, "PATCH", "/items/99", {"name": "x"}, "If-Match: *")
+    # A list of tags with "any" in it, in one field or in two, is neither.
+    for fields in (['If-Match: "1", *'], ["If-Match: *", 'If-Match: "1"'], ['If-Match: "1"', 'If-None-Match: *, "x"']):
+        for method, body in (("PATCH", {"name": "z"}), ("PUT", {"name": "z", "rev": 9}), ("DELETE", None), ("GET", None)):
+            items.problem(400, method, "/items/1", body, *fields)
+        items.problem(400, "PATCH", "/items/99", {"name": "z"}, *fields)
+        called = items.problem(400, "POST", "/batch", [{"method": "PATCH", "path": "/items/1", "body": {"name": "z"},
+                                                        "headers": {"If-Match": '"1", *'}}])
+        assert called["answer"]["status"] == 400
+    assert items.call("GET", "/items/1").body == b'{"id":1,"name":"item 1","rev":1}\n'
     changed = items.call("PATCH", "/items/1", {"name": "x"}, 'If-Match: "0", "1;csv"')
     assert (changed.status, changed.get("etag"), json.loads(changed.body)) == (200, '"2"', {"name": "x", "rev": 2})
     items.problem(412, "DELETE", "/items/1", None, 'If-Match: "1"')

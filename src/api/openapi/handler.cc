@@ -40,6 +40,7 @@ Published::Published(std::string document)
     : text(std::move(document)), tag(fmt::format("\"{:016x}\"", hash_of(text))) {}
 
 core::Async<http::Response> DocumentHandler::handle(http::Request& request) {
+  if (http::mixes_any(request.fields, "if-none-match")) return http::refuse_mixed_any();
   http::Response response;
   response.fields.add_trusted("ETag", published_->tag);
   response.fields.add_trusted("Cache-Control", "no-cache");

@@ -149,6 +149,8 @@ std::optional<http::Response> Resident::judge(const http::Request& request, cons
       return std::nullopt;
     case Conditions::Verdict::stale:
       return refuse_stale();
+    case Conditions::Verdict::malformed:
+      return http::refuse_mixed_any();
     case Conditions::Verdict::known:
       break;
   }
