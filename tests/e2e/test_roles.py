@@ -229,6 +229,96 @@ post = "SELECT set_config('app.user', :name, false) AS name, set_config('stateme
     assert twice.status == 400 and "more than once" in json.loads(twice.body)["detail"]
 
 
+LEAKS = """
+DROP TABLE IF EXISTS leaky CASCADE;
+CREATE TABLE leaky (n int PRIMARY KEY);
+INSERT INTO leaky VALUES (1), (2), (3);
+DROP ROLE IF EXISTS leaked;
+CREATE ROLE leaked;
+CREATE OR REPLACE FUNCTION leak() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('search_path', 'pg_catalog', false), set_config('TimeZone', 'Asia/Tokyo', false),
+          set_config('app.who', 'ada', false), pg_advisory_lock(4711);
+  EXECUTE 'LISTEN leaked';
+  EXECUTE 'SET ROLE leaked';
+  RETURN 1;
+END $$;
+CREATE OR REPLACE FUNCTION leak_table() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  CREATE TEMPORARY TABLE leaky (n int);
+  RETURN leak();
+END $$;
+CREATE OR REPLACE FUNCTION leaked() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM leak(); RETURN NEW; END';
+CREATE TRIGGER leaked BEFORE INSERT ON leaky FOR EACH ROW EXECUTE FUNCTION leaked();
+GRANT ALL ON leaky TO leaked;
+"""
+LEAKS_CONFIG = """
+[database.main]
+url = "{url}"
+pool = 1
+[batch]
+[[endpoint]]
+path = "/state"
+returns = "object"
+get = '''SELECT current_user::text AS role, current_setting('search_path') AS path, current_setting('TimeZone') AS zone,
+  coalesce(current_setting('app.who', true), '') AS who, (SELECT count(*) FROM leaky) > 1 AS rows,
+  (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks,
+  (SELECT count(*) FROM pg_listening_channels()) AS channels, pg_backend_pid() AS pid'''
+post = "SELECT leak_table() AS n"
+[[endpoint]]
+path = "/one"
+returns = "object"
+get = "SELECT leak() AS n"
+[[endpoint]]
+path = "/many"
+get = "SELECT leak(), n FROM generate_series(1, 20000) n"
+[[endpoint]]
+path = "/broken"
+get = "SELECT leak(), 1 / (n - 3) FROM generate_series(1, 9) n"
+[[endpoint]]
+path = "/asked"
+require = "exists(SELECT 1 WHERE leak() = 1)"
+get = "SELECT 1 AS n"
+[[endpoint]]
+path = "/set"
+get = "SELECT n FROM leaky"
+[endpoint.put]
+table = "leaky"
+existing = "SELECT n FROM leaky"
+columns.n = {{ key = true }}
+"""
+
+
+def test_what_functions_change_in_the_session_ends_with_their_statement(sluice, postgres):
+    postgres.psql(LEAKS)
+    served = Notes(sluice(LEAKS_CONFIG.format(url=postgres.url()), server="cores = 1"))
+    server = served.server
+    before = json.loads(server.get("/state").body)
+    assert before["rows"] and before["locks"] == before["channels"] == 0
+    batch = [{"method": "POST", "path": "/state", "body": {}}, {"method": "GET", "path": "/one"}]
+    for number in range(4, 7):
+        for method, path, body, status in [
+                ("GET", "/one", None, 200), ("GET", "/many", None, 200), ("GET", "/broken", None, 400),
+                ("GET", "/asked", None, 200), ("POST", "/state", {}, 200), ("POST", "/batch", batch, 200),
+                ("PUT", "/set", [{"n": n} for n in range(1, number + 1)], 200)]:
+            assert served.call(method, path, None, body).status == status, (method, path, server.log)
+            assert json.loads(server.get("/state").body) == before, (method, path)
+    # Many on the same connection at a time.
+    wrong = []
+
+    def ask(path):
+        for _ in range(30):
+            answer = server.get(path)
+            if answer.status != 200 or (path == "/state" and json.loads(answer.body) != before):
+                wrong.append((path, answer.status, answer.body))
+    threads = [threading.Thread(target=ask, args=[path]) for path in ["/one", "/state", "/asked", "/state"]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, (wrong[:3], server.log)
+
+
 def test_the_anonymous_role_is_for_whoever_has_none(notes):
     served = notes('anonymous_role = "guest"')
     assert served.numbers(token()) == [1, 2]

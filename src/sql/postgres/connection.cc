@@ -7,6 +7,7 @@
 
 #include "sql/postgres/pool.h"
 #include "sql/postgres/query.h"
+#include "sql/postgres/session_reset.h"
 #include "sql/postgres/session_start.h"
 #include "sql/postgres/types.h"
 
@@ -105,7 +106,7 @@ void Connection::close() {
   inbox_.release();
   out_.release();
   draining_ = cancelling_ = skipping_ = batch_slow_ = false;
-  in_transaction_ = has_temporary_ = wakes_when_sent_ = false;
+  in_transaction_ = unreset_ = has_temporary_ = wakes_when_sent_ = false;
   may_be_hit_ = batch_ = 0;
   answer_ = {};
   prepared_.clear();
@@ -159,16 +160,17 @@ void Connection::set_role(Role role) {
 
 void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
-  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_;
+  const bool resets = statement.may_change_session;
+  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets;
   if (alone) end_batch();
-  InFlight entry{.query = &query, .statement = statement.id, .deadline = query.first_deadline_};
+  InFlight entry{.query = &query, .statement = statement.id, .resets = resets, .deadline = query.first_deadline_};
   const bool in_transaction = !query.settings_.empty();
   if (in_transaction) {
     write_command(out_, "BEGIN READ ONLY");
     query.settings_.write_to(out_);
     entry.before = static_cast<std::uint8_t>(1 + query.settings_.commands());
     entry.after = 1;
-    in_transaction_ = true;
+    begin_transaction(resets);
   }
   entry.named = pool_.options().prepared && statement.id != unnamed_statement;
   if (entry.named) {
@@ -190,6 +192,10 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   }
   write_execute(out_, row_limit);
   if (in_transaction) write_command(out_, "COMMIT");
+  if (resets) {
+    write_reset();
+    entry.after += reset_commands;
+  }
   entry.synced = alone;
   push(entry);
   if (alone) {
@@ -270,8 +276,8 @@ bool Connection::write_step(const Statement& statement, std::uint16_t count, std
 }
 
 void Connection::write_reset() {
-  write_command(out_, "RESET ALL");
-  role_known_ = false;
+  write_session_reset(out_);
+  if (role_ != opened_as_) role_known_ = false;
 }
 
 bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {
@@ -303,6 +309,12 @@ void Connection::clean_up() {
     push({.setting = true});
   };
   if (in_transaction_) run("ROLLBACK");
+  if (unreset_) {
+    was_reset();
+    write_session_reset(out_);
+    write_sync(out_);
+    push({.setting = true, .after = reset_commands - 1});
+  }
   if (std::exchange(has_temporary_, false)) run("DISCARD TEMP");
   flush_soon();
 }
@@ -325,7 +337,7 @@ void Connection::release(Query&) {
       pool_.cancel(*this, life_, address_, key_);
     } else {
       inbox_.shrink();
-      if (in_transaction_ || has_temporary_) clean_up();
+      if (in_transaction_ || unreset_ || has_temporary_) clean_up();
     }
   }
   pool_.serve_soon();

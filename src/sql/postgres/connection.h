@@ -116,17 +116,22 @@ class Connection {
   [[nodiscard]] std::size_t buffered() const { return inbox_.size(); }
 
   // For a conversation that is a transaction. What is still open at its release is rolled back.
-  void begin_transaction() { in_transaction_ = true; }
+  // `changes_session`: it may change more than its transaction, so the session is reset at the release if was_reset()
+  // has not been called by then.
+  void begin_transaction(bool changes_session) {
+    in_transaction_ = true;
+    unreset_ |= changes_session;
+  }
   // Likewise: temporary tables that it makes are dropped at the release.
   void make_temporary() { has_temporary_ = true; }
-  // Behind its COMMIT: session parameters that its statements have set become what they were when the session began.
-  // was_reset() follows once the server has done so, was_not_reset() where it has said that it has not.
+  // Behind its COMMIT: reset_commands commands that make the session what it was when it began. was_reset() follows
+  // once the server has done them all.
   void write_reset();
   void was_reset() {
     role_ = opened_as_;
     role_known_ = true;
+    unreset_ = has_temporary_ = false;
   }
-  void was_not_reset() { role_known_ = true; }
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
@@ -174,6 +179,7 @@ class Connection {
     bool named = false;
     bool synced = true;         // followed by a Sync; false: the batch goes on with the next one
     bool conversation = false;  // whatever stands before its ReadyForQuery
+    bool resets = false;        // the session is reset behind it
     Instant deadline = never;
     std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
     std::uint8_t after = 0;   // and behind it
@@ -269,7 +275,7 @@ class Connection {
   State state_ = State::off;
   Role role_ = Role::shared;
   Role opened_as_ = Role::shared;
-  bool role_known_ = true;      // false: a reset is on its way, or nobody has looked what came of it
+  bool role_known_ = true;      // false: a reset is on its way, and it may fail
   bool draining_ = false;       // the rest of a cancelled answer is being dropped
   bool cancelling_ = false;     // a CancelRequest is on its way: it must not hit the next query
   std::size_t may_be_hit_ = 0;  // requests in flight that a cancel, sent for one before them, may have hit
@@ -296,6 +302,7 @@ class Connection {
   bool wakes_when_sent_ = false;
   Prepared unnamed_;
   bool in_transaction_ = false;  // a transaction of a conversation may be open
+  bool unreset_ = false;         // its session may have been changed, and must be reset before the next use
   bool skipping_ = false;        // a request has failed, and the server skips what follows up to the Sync
   bool batch_slow_ = false;      // a batch's answers come together: all of its statements count as slow
   Answer answer_;

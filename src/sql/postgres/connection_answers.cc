@@ -253,7 +253,8 @@ void Connection::handle_ready(const Message& message) {
   }
   if (leased_ == nullptr) {
     inbox_.drop();
-    if ((in_transaction_ || has_temporary_) && flight_size_ == 0 && state_ == State::ready) clean_up();
+    const bool unclean = in_transaction_ || unreset_ || has_temporary_;
+    if (unclean && flight_size_ == 0 && state_ == State::ready) clean_up();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     if (draining_) end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -283,6 +284,8 @@ void Connection::complete_foremost() {
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
   answer_ = {};
+  // What has failed has set nothing, as it is rolled back; but locks stay.
+  if (entry.resets) unreset_ = answer.error != nullptr;
 
   // Asked to describe a statement, a server that gives a result without having done so is not believed; nor is one that
   // describes it and says that there is none.

@@ -5,6 +5,7 @@
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
 #include "sql/postgres/parallel_cursor.h"
+#include "sql/postgres/session_reset.h"
 #include "sql/postgres/staging.h"
 #include "sql/postgres/transaction.h"
 
@@ -152,6 +153,17 @@ core::Task<Result<void>> Database::apply_declared(Query& conversation, const Par
 
 core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint32_t id,
                                                 std::span<const Parameter> declared) {
+  return prepare(text, id, declared, true);
+}
+
+// Its transaction resets the session whatever it does.
+core::Task<Result<Statement>> Database::prepare_writing(std::string_view text, std::uint32_t id,
+                                                        std::span<const Parameter> declared) {
+  return prepare(text, id, declared, false);
+}
+
+core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint32_t id,
+                                                std::span<const Parameter> declared, bool reads) {
   const std::string source(text);
   auto parsed = parse_parameters(source, PlaceholderStyle::dollar);
   if (!parsed) co_return std::unexpected(std::move(parsed.error()));
@@ -186,6 +198,11 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   }
   if (auto resolved = co_await resolve_types(conversation, types_, description->columns); !resolved) {
     co_return std::unexpected(std::move(resolved.error()));
+  }
+  if (reads && pool_.options().prepared) {  // behind a pooler the session is the pooler's matter
+    const auto may = co_await may_change_session(conversation, parsed->text);
+    if (!may) co_return std::unexpected(may.error());
+    statement.may_change_session = *may;
   }
   statement.described_types = std::move(description->parameters);
   statement.columns = std::move(description->columns);

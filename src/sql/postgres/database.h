@@ -35,9 +35,7 @@ class Database final : public sql::Database {
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
   [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
-                                                              std::span<const Parameter> declared) override {
-    return prepare(text, id, declared);
-  }
+                                                              std::span<const Parameter> declared) override;
   [[nodiscard]] core::Task<Result<Statement>> prepare_parallel(std::string_view text, std::uint32_t id,
                                                                std::span<const Parameter> declared,
                                                                const ParallelReading& reading) override;
@@ -50,6 +48,9 @@ class Database final : public sql::Database {
   [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }
 
  private:
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+                                                      std::span<const Parameter> declared, bool reads);
+
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
 
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<ParallelCursor> cursor);

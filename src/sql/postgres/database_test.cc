@@ -795,6 +795,181 @@ TEST_F(PostgresRolesTest, HoldForTransactions) {
 }
 
 // A slow look-up in a pipeline: nobody could have known, but nobody has to wait for it once its client has left.
+// Statements whose functions change the session, on its only connection, and what the next statement finds there.
+class PostgresSessionTest : public PostgresTest {
+ public:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    Cluster::shared().psql(R"(
+DROP SCHEMA IF EXISTS leaks CASCADE;
+CREATE SCHEMA leaks;
+DO $$ BEGIN CREATE ROLE leaked; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+CREATE FUNCTION leaks.leak() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_lock(4711);
+  PERFORM set_config('search_path', 'pg_temp', false), set_config('TimeZone', 'Asia/Tokyo', false),
+    set_config('default_transaction_read_only', 'off', false), set_config('statement_timeout', '1h', false),
+    set_config('app.who', 'ada', false);
+  EXECUTE 'LISTEN leaks';
+  EXECUTE 'SET ROLE leaked';
+  RETURN 1;
+END $$;
+CREATE FUNCTION leaks."Odd ""name"() RETURNS int LANGUAGE sql AS 'SELECT leaks.leak()';
+CREATE FUNCTION leaks.harmless(int) RETURNS int LANGUAGE internal IMMUTABLE AS 'int4abs';
+CREATE VIEW leaks.seen AS SELECT leaks.leak() AS n;
+CREATE VIEW leaks.seen_again AS SELECT n FROM leaks.seen;
+CREATE VIEW leaks.plain AS SELECT 1 AS n;
+CREATE TABLE leaks.guarded (n int);
+INSERT INTO leaks.guarded VALUES (1);
+ALTER TABLE leaks.guarded ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON leaks.guarded USING (leaks.leak() = n);
+CREATE DOMAIN leaks.checked AS int CHECK (leaks.leak() = VALUE);
+CREATE OR REPLACE FUNCTION leaks.on_write() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+)");
+    Options chosen = options();
+    chosen.pool_size = 1;
+    chosen.statement_timeout_ms = 60'000;
+    open(chosen);
+    ask_ = must_prepare(
+        "SELECT current_user::text, session_user::text, current_setting('search_path'), current_setting('TimeZone'),"
+        " current_setting('default_transaction_read_only'), coalesce(current_setting('app.who', true), ''),"
+        " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())::text,"
+        " (SELECT count(*) FROM pg_listening_channels())::text, current_setting('statement_timeout')",
+        1, true);
+    EXPECT_FALSE(ask_.may_change_session);
+    session_ = session();
+    EXPECT_EQ(session_.at(0), "postgres");
+    EXPECT_EQ(session_.back(), "1min");
+  }
+  void TearDown() override {
+    PostgresTest::TearDown();
+    Cluster::shared().psql("DROP SCHEMA leaks CASCADE");
+  }
+  Row session() {
+    const Rows rows = fetch(ask_);
+    EXPECT_FALSE(rows.error) << rows.error->message;
+    return rows.rows.empty() ? Row{} : rows.rows[0];
+  }
+  void expect_unchanged(std::string_view after) {
+    EXPECT_EQ(session(), session_) << after;
+    EXPECT_EQ(database->counters().opened, 1u) << "the same connection";
+    EXPECT_EQ(database->counters().lost, 0u);
+  }
+
+  Statement ask_;
+  Row session_;
+};
+
+TEST_F(PostgresSessionTest, IsResetBehindLookUpsThatMayChangeIt) {
+  const Statement leaks = must_prepare("SELECT leaks.leak(), current_user::text", 2, true);
+  ASSERT_TRUE(leaks.may_change_session);
+  for (int i = 0; i < 3; ++i) {
+    // All of them in one pipeline.
+    std::array<Rows, 5> rows;
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      tasks.spawn(collect(*database, k % 2 == 0 ? leaks : ask_, {}, rows[k]));
+    }
+    settle();
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      ASSERT_FALSE(rows[k].error) << rows[k].error->message;
+      EXPECT_EQ(rows[k].rows, (std::vector<Row>{k % 2 == 0 ? Row{"1", "leaked"} : session_})) << k;
+    }
+  }
+  EXPECT_EQ(database->counters().exclusive_requests, 0u) << "they share the connection as before";
+  expect_unchanged("look-ups");
+}
+
+TEST_F(PostgresSessionTest, IsResetBehindABatch) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  chosen.statement_timeout_ms = 60'000;
+  chosen.batch = 16;
+  open(chosen);
+  const Statement leaks = must_prepare("SELECT leaks.leak()", 2, true);
+  std::array<Rows, 6> rows;
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    tasks.spawn(collect(*database, k == 2 ? leaks : ask_, {}, rows[k]));
+  }
+  settle();
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    ASSERT_FALSE(rows[k].error) << rows[k].error->message;
+    if (k != 2) {
+      EXPECT_EQ(rows[k].rows, (std::vector<Row>{session_})) << k;
+    }
+  }
+  expect_unchanged("a batch");
+}
+
+TEST_F(PostgresSessionTest, IsResetBehindStreamsHoweverTheyEnd) {
+  const Statement streams = must_prepare("SELECT leaks.leak(), n FROM generate_series(1, 20000) n", 2);
+  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 5000) FROM generate_series(1, 6000) n", 3);
+  const Statement locks =
+      must_prepare("SELECT pg_advisory_lock(n), 1 / (n - 50) FROM generate_series(1, 60) n", 4, true);
+  for (int i = 0; i < 2; ++i) {
+    const Rows all = fetch(streams);
+    ASSERT_FALSE(all.error) << all.error->message;
+    EXPECT_EQ(all.rows.size(), 20000u);
+    expect_unchanged("a stream");
+    EXPECT_TRUE(fetch(breaks).error);
+    expect_unchanged("a stream that failed");
+    std::unique_ptr<Cursor> cursor;
+    tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
+      auto made = co_await db.query(statement, {}, {});
+      EXPECT_TRUE(made);
+      if (!made) co_return;
+      auto block = co_await (*made)->next();
+      EXPECT_TRUE(block);
+      into = std::move(*made);
+    }(*database, streams, cursor));
+    settle();
+    cursor.reset();
+    expect_unchanged("a stream that was left");
+    EXPECT_TRUE(fetch(locks).error);
+    expect_unchanged("a look-up that failed: its locks");
+  }
+}
+
+TEST_F(PostgresSessionTest, IsResetBehindATransactionOfSettings) {
+  const Statement leaks = must_prepare("SELECT leaks.leak(), current_setting('app.asks')", 2, true);
+  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 50) FROM generate_series(1, 60) n", 3);
+  const std::vector<Setting> settings{{"app.asks", "bob"}};
+  for (int i = 0; i < 2; ++i) {
+    const Rows rows = fetch(leaks, {}, {.settings = settings});
+    ASSERT_FALSE(rows.error) << rows.error->message;
+    EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "bob"}}));
+    expect_unchanged("a query with settings");
+    EXPECT_TRUE(fetch(breaks, {}, {.settings = settings}).error);
+    expect_unchanged("one that failed");
+  }
+}
+
+TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
+  std::uint32_t id = 2;
+  for (const char* text :
+       {"SELECT n FROM leaks.seen_again", "SELECT n FROM leaks.\"seen\"", "SELECT n FROM leaks.guarded",
+        "SELECT 1::leaks.checked", "SELECT leaks.\"Odd \"\"name\"()", "SELECT LEAKS.Leak ()",
+        "SELECT leaks.U&\"\\006ceak\"()", "EXPLAIN ANALYZE SELECT leaks.leak()",
+        "SELECT set_config('TimeZone', 'Asia/Tokyo', false)", "SELECT pg_try_advisory_lock(4)",
+        "SELECT query_to_xml('SELECT ' || 'leaks.le' || 'ak()', true, false, '')::text"}) {
+    const Statement s = must_prepare(text, id++);
+    EXPECT_TRUE(s.may_change_session) << text;
+    const Rows rows = fetch(s);
+    EXPECT_FALSE(rows.error) << text << rows.error->message;
+    expect_unchanged(text);
+  }
+  for (const char* text : {"SELECT n FROM leaks.plain", "SELECT leaks.harmless(-1)", "SELECT count(*) FROM pg_settings",
+                           "SELECT lower(relname) FROM pg_class WHERE relname = :name",
+                           "SELECT leaks.on_write"
+                           " FROM (SELECT 1 AS on_write) leaks",
+                           "SELECT pg_advisory_xact_lock(1)"}) {
+    EXPECT_FALSE(must_prepare(text, id++).may_change_session) << text;
+  }
+  Cluster::shared().psql(
+      "CREATE FUNCTION leaks.plus(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1 + leaks.leak()';"
+      "CREATE OPERATOR leaks.### (leftarg = int, rightarg = int, function = leaks.plus)");
+  EXPECT_TRUE(must_prepare("SELECT 1 OPERATOR(leaks.###) 2", id++).may_change_session);
+}
+
 TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
   Options chosen = options();
   chosen.slow_ms = 20;

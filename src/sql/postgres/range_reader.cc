@@ -129,7 +129,7 @@ void RangeReader::begin() {
   begun_ = true;
   Connection& connection = conversation_.connection();
   Buffer& out = connection.out();
-  connection.begin_transaction();
+  connection.begin_transaction(request_.statement.may_change_session);
   write_command(out, begin_sql);
   if (snapshot_) write_command(out, "SET TRANSACTION SNAPSHOT '" + *snapshot_ + "'");
   request_.settings.write_to(out);

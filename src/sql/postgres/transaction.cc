@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/session_reset.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -74,7 +75,7 @@ class Transaction::Rows {
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
     : Transaction(pool, options, begin_of(options.isolation), true) {}
 
-// A pooler in front gives each transaction any session, whose parameters are its own matter.
+// A pooler in front gives each transaction any session, whose state is its own matter.
 Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets)
     : pool_(pool),
       own_(std::in_place, pool, options.deadline),
@@ -145,7 +146,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
     before = 1 + settings_.commands();
-    conversation_.connection().begin_transaction();
+    conversation_.connection().begin_transaction(resets_);
     write_begin();
   }
   Connection& connection = conversation_.connection();
@@ -159,6 +160,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   connection.expect_answer(conversation_);
 
   const std::size_t place = before;  // the statement's among the commands
+  const std::size_t last = before + (statement != nullptr ? 1 : 0) + reset_commands;
   std::size_t ended = 0;
   auto rows = std::make_shared<Rows>();
   Written written;
@@ -190,7 +192,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         break;
       case 'C':
       case 'I':
-        if (resets && message->payload.starts_with("RESET") && ended > place) connection.was_reset();
+        if (resets && ended == last) connection.was_reset();
         if (ended++ == place && statement != nullptr) written.changes = changes_of(message->payload);
         // A failed transaction takes COMMIT for ROLLBACK.
         if (ended == place + 2 && message->payload.starts_with("ROLLBACK") && !refused) {
@@ -200,7 +202,6 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       case 'E': {
         const auto notice = parse_notice(message->payload);
         if (!notice) co_return std::unexpected(malformed());
-        if (resets) connection.was_not_reset();  // what comes behind an error is skipped
         if (refused) break;
         ServerError error(*notice);
         error.at_bind = ended == place;

@@ -13,8 +13,8 @@ namespace sluice::sql::postgres {
 
 // A transaction on a connection that it has for itself from its first statement on. BEGIN, the session's settings and
 // the first statement go out together, and so do the last one and COMMIT: one statement takes one round trip. What the
-// statements, or functions and triggers, have set for the session (SET, set_config(..., false)) is reset behind COMMIT,
-// in the same flight: the connection's next user does not see it.
+// statements, or functions and triggers, have changed in the session (session_reset.h) is reset behind COMMIT, in the
+// same flight: the connection's next user does not see it.
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);

@@ -411,6 +411,45 @@ TEST_F(PostgresTransaction, WhatItSetsForTheSessionEndsWithIt) {
   EXPECT_EQ(database->counters().opened, 1u) << "always on the same connection";
 }
 
+TEST_F(PostgresTransaction, WhatItChangesInTheSessionEndsWithIt) {
+  psql("DO $$ BEGIN CREATE ROLE leaked; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+  open(options(1));
+  const std::vector<Statement> changes{prepare("SET ROLE leaked", 1), prepare("SET SESSION AUTHORIZATION leaked", 2),
+                                       prepare("CREATE TEMPORARY TABLE written (id int, name text)", 3),
+                                       prepare("SELECT pg_advisory_lock(4)", 4), prepare("LISTEN leaked", 5)};
+  const Statement fails = prepare("SELECT 1 / (id - id) FROM (SELECT 1 AS id) one", 6);
+  const Statement ask = prepare(
+      "SELECT current_user::text || ' ' || session_user::text || ' ' || to_regclass('written')::oid::regclass::text "
+      "|| ' ' || (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) || ' ' || "
+      "(SELECT count(*) FROM pg_listening_channels()) || ' ' ||"
+      " (SELECT count(*) FROM pg_class WHERE relname = 'written')",
+      7);
+  enum class End { commits, finishes, fails, leaves };
+  for (const End end : {End::commits, End::finishes, End::fails, End::leaves}) {
+    for (const Statement& change : changes) {
+      auto transaction = database->begin({});
+      if (end == End::finishes) {
+        EXPECT_TRUE(run(transaction->finish(change, {}, SIZE_MAX))) << change.text;
+      } else {
+        EXPECT_TRUE(execute(*transaction, change)) << change.text;
+      }
+      if (end == End::commits) {
+        EXPECT_TRUE(run(transaction->commit()));
+      }
+      if (end == End::fails) {
+        EXPECT_FALSE(execute(*transaction, fails));
+      }
+      transaction.reset();
+      const auto next = database->begin({});
+      const auto told = execute(*next, ask);
+      ASSERT_TRUE(told) << told.error().message;
+      EXPECT_EQ(told->rows.row(0)[0].view(), "postgres postgres written 0 0 1") << change.text;
+    }
+  }
+  EXPECT_EQ(database->counters().opened, 1u);
+  EXPECT_EQ(database->counters().lost, 0u);
+}
+
 TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
   open(options(1));
   const Statement add = insert();

@@ -1,0 +1,105 @@
+#include "sql/postgres/session_reset.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sql/postgres/messages.h"
+#include "sql/postgres/settings.h"
+
+namespace sluice::sql::postgres {
+namespace {
+
+// The user first, as the rest may need the login's rights. RESET SESSION AUTHORIZATION also takes back a role that the
+// login starts with (ALTER ROLE ... SET role); RESET ROLE brings it back.
+constexpr std::array<std::string_view, reset_commands> commands = {
+    "RESET SESSION AUTHORIZATION",
+    "RESET ROLE",
+    "RESET ALL",
+    "UNLISTEN *",
+    "DISCARD TEMP",
+    "SELECT 1 FROM pg_catalog.pg_advisory_unlock_all() AS done WHERE done IS NULL"};
+
+// Functions are found by name alone, so one with the name of a suspect counts as suspect. A suspect is a built-in
+// function that sets parameters, takes locks for the session or runs SQL that it is given; and any other function that
+// is written in SQL or a procedural language, or that is volatile. A word of the text may name a view, a table with
+// policies or a domain: their definitions count as text. Operators, casts and operator classes are not looked for in
+// the text: a suspect behind any of them makes every statement one that may. Comparisons are in collation C: lower()
+// and [:alnum:] know ASCII only there, and a name with anything else is looked for as a part of the text.
+constexpr std::string_view judgement = R"(WITH RECURSIVE suspect AS (
+  SELECT p.oid, lower(p.proname::text COLLATE "C") AS name
+  FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+  WHERE CASE WHEN p.oid < 16384
+    THEN p.proname ~ '^(set_config|setseed|pg_(try_)?advisory_lock|ts_stat|ts_rewrite|.*_to_xml)'
+    ELSE p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)
+      AND (p.prokind = 'a' OR p.provolatile = 'v' OR l.lanname NOT IN ('internal', 'c')) END
+), definition AS (
+  SELECT lower(relname::text COLLATE "C") AS name, 'view' AS kind, oid FROM pg_catalog.pg_class
+  WHERE relkind = 'v' AND oid >= 16384
+  UNION ALL
+  SELECT lower(c.relname::text COLLATE "C"), 'policy', p.oid
+  FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class c ON c.oid = p.polrelid
+  UNION ALL
+  SELECT lower(t.typname::text COLLATE "C"), 'domain', c.oid
+  FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_type t ON t.oid = c.contypid
+), code AS (
+  SELECT lower($1 COLLATE "C") AS text
+  UNION
+  SELECT lower((CASE d.kind
+    WHEN 'view' THEN pg_catalog.pg_get_viewdef(d.oid)
+    WHEN 'domain' THEN pg_catalog.pg_get_constraintdef(d.oid)
+    ELSE (SELECT pg_catalog.pg_get_expr(polqual, polrelid) FROM pg_catalog.pg_policy WHERE oid = d.oid) END) COLLATE "C")
+  FROM code c JOIN definition d
+    ON d.name = ANY (regexp_split_to_array(c.text, '[^[:alnum:]_$]+'))
+    OR d.name ~ '[^[:alnum:]_$]' AND strpos(c.text, replace(d.name, '"', '""')) > 0
+)
+SELECT strpos(lower($1), 'u&"') > 0
+  OR EXISTS (SELECT FROM code c JOIN suspect s
+    ON s.name = ANY (regexp_split_to_array(c.text, '[^[:alnum:]_$]+'))
+    OR s.name ~ '[^[:alnum:]_$]' AND strpos(c.text, replace(s.name, '"', '""')) > 0)
+  OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_operator o ON o.oprcode = s.oid)
+  OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_cast c ON c.castfunc = s.oid)
+  OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_amproc a ON a.amproc = s.oid))";
+
+constexpr std::uint32_t text_oid = 25;
+
+}  // namespace
+
+void write_session_reset(Buffer& out) {
+  for (const std::string_view command : commands) write_command(out, command);
+}
+
+core::Task<Result<bool>> may_change_session(Query& conversation, std::string_view sql) {
+  Connection& connection = conversation.connection();
+  std::string parameter(4 + sql.size(), '\0');
+  put_parameter(parameter.data(), sql);
+  write_parse(connection.out(), {}, judgement, std::array{text_oid});
+  write_bind(connection.out(), {}, 1, parameter);
+  write_execute(connection.out(), 0);
+  write_sync(connection.out());
+  connection.expect_answer(conversation);
+  bool may = true;
+  std::optional<Error> refused;
+  for (;;) {
+    auto message = co_await conversation.message();
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    if (message->type == 'D') {
+      Field field;
+      if (!cut_row(message->payload, 1, &field)) {
+        co_return std::unexpected(Error{Failure::lost, {}, "the server sent a malformed message", 0});
+      }
+      may = field.is_null() || field.view() != "f";
+    } else if (message->type == 'E') {
+      const auto notice = parse_notice(message->payload);
+      if (!notice) co_return std::unexpected(Error{Failure::lost, {}, "the server sent a malformed message", 0});
+      const ServerError error(*notice);
+      refused = {Failure::statement, error.sqlstate, "looking up functions: " + error.message, 0};
+    } else if (message->type == 'Z') {
+      if (refused) co_return std::unexpected(std::move(*refused));
+      co_return may;
+    }
+  }
+}
+
+}  // namespace sluice::sql::postgres
