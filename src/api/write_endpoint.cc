@@ -68,6 +68,8 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
     if (field.is_null()) return std::nullopt;
     http::append_escaped(location, field.view());
   }
+  // Clients would remove the segment, escaped or not, and be led elsewhere.
+  if (http::has_dot_segment(location)) return std::nullopt;
   return location;
 }
 

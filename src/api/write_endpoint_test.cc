@@ -259,6 +259,11 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
   const sql::Block block{columns, fields, 1, true};
   EXPECT_EQ(LocationPattern::parse("/a/{id}.json", columns)->of(block), "/a/7.json");
   EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of(block), std::nullopt) << "NULL is no place";
+  for (const auto& [value, location] : {std::pair{"..", ""}, {".", ""}, {"a/..", ""}, {"...", "/a/.../x"}}) {
+    const sql::Field dots[] = {{value, static_cast<std::uint32_t>(std::string_view(value).size())}, {}};
+    const auto of = LocationPattern::parse("/a/{id}/x", columns)->of({columns, dots, 1, true});
+    EXPECT_EQ(of.value_or(""), location) << value;
+  }
 }
 
 // PATCH of one row with the version "rev", of the columns (name, rev).

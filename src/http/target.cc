@@ -145,6 +145,30 @@ DecodedPath decode_path(std::string_view raw, char* out) {
   return {DecodedPath::Fault::none, size, slashes};
 }
 
+bool has_dot_segment(std::string_view target) {
+  std::size_t dots = 0;
+  bool others = false;
+  const auto is_dots = [&] { return !others && (dots == 1 || dots == 2); };
+  target = target.substr(0, target.find_first_of("?#"));
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    char c = target[i];
+    if (c == '%' && target.size() - i >= 3 && hex_digit(target[i + 1]) >= 0 && hex_digit(target[i + 2]) >= 0) {
+      c = static_cast<char>(hex_digit(target[i + 1]) << 4 | hex_digit(target[i + 2]));
+      i += 2;
+    }
+    if (c == '/') {
+      if (is_dots()) return true;
+      dots = 0;
+      others = false;
+    } else if (c == '.') {
+      ++dots;
+    } else {
+      others = true;
+    }
+  }
+  return is_dots();
+}
+
 void append_escaped(std::string& out, std::string_view text, std::string_view keep) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   for (const char c : text) {

@@ -26,6 +26,10 @@ struct DecodedPath {
 // says.
 [[nodiscard]] DecodedPath decode_path(std::string_view raw, char* out);
 
+// Whether the path of a target that begins with '/' has a segment "." or "..", which removes itself or the one before
+// it. Escapes count as what they stand for, an escaped slash too.
+[[nodiscard]] bool has_dot_segment(std::string_view target);
+
 // Appends `text` as a part of a path or of a query string: everything but unreserved characters (RFC 3986, 2.3), and
 // those in `keep`, as %XX.
 void append_escaped(std::string& out, std::string_view text, std::string_view keep = {});

@@ -416,6 +416,11 @@ std::expected<std::string, std::string> Results::resolve_target(std::string_view
     return value.empty() ? "${" + std::string(reference) + "}: it is empty" : std::string{};
   };
   if (!splice(target, out, fault, write)) return std::unexpected(std::move(fault));
+  // A value is part of one segment: it must not lead to another route.
+  const std::string_view path = target.substr(0, target.find('?'));
+  if (path.contains("${") && http::has_dot_segment(out)) {
+    return std::unexpected("with its references it has a segment \".\" or \"..\"");
+  }
   return out;
 }
 

@@ -113,6 +113,23 @@ TEST(BatchCallTest, FindsWhatIsReferredTo) {
   EXPECT_EQ(results.resolve_json(R"("a\"${film.ok}\\")"), R"("a\"true\\")");
   EXPECT_EQ(results.resolve_text("n\n${film.id}\n"), "n\n7\n");
 
+  Results dots;
+  dots.add("a", R"({"one": ".", "two": "..", "three": "...", "up": "../x", "down": "x/..", "escaped": "%2e%2e"})");
+  for (const std::string_view bad :
+       {"/films/${a.one}", "/films/${a.two}", "/films/${a.two}/tags", "/${a.one}${a.one}/tags", "/films/.${a.one}",
+        "/films/%2e${a.one}", "/films/${a.one}%2E", "/films/${a.up}", "/films/${a.down}", "/films/x%2f${a.two}?q=1",
+        "/films/${a.three}/../x"}) {
+    const auto refused = dots.resolve_target(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_TRUE(refused.error().contains("segment")) << refused.error();
+  }
+  for (const auto& [good, is] : {std::pair{"/films/${a.three}", "/films/..."},
+                                 {"/films/x${a.two}", "/films/x.."},
+                                 {"/films/${a.escaped}", "/films/%252e%252e"},
+                                 {"/films/../x?up=${a.two}", "/films/../x?up=.."}}) {
+    EXPECT_EQ(dots.resolve_target(good), is);
+  }
+
   for (const std::string_view bad : {"${film.nothing}", "${film.id.x}", "${film.tags.2}", "${film.tags.x}",
                                      "${silent.id}", "${9.id}", "${film.}", "${film.tags}", "${film.none}", "${film"}) {
     EXPECT_FALSE(results.resolve_target("/" + std::string(bad))) << bad;
