@@ -53,6 +53,7 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;
       if (error.sqlstate == "42501") return "This is not permitted.";
+      if (error.sqlstate == sql::over_result_limit) return "The answer is too long.";
       break;
   }
   return {};
@@ -112,6 +113,7 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
         return http::problem(known->status, detail, members);
       }
       if (error.sqlstate == "42501") return http::problem(403, detail);
+      if (error.sqlstate == sql::over_result_limit) return http::problem(422, detail, members);
       break;
   }
   log(error);

@@ -21,6 +21,7 @@ SqliteOptions sqlite_options(const DatabaseOptions& options) {
   sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
   sqlite.scan_connections = options.pool;
   sqlite.scan_wait_ms = milliseconds(options.wait);
+  sqlite.value_bytes = options.value_limit.value.bytes;
   sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
   return sqlite;
 }

@@ -23,6 +23,7 @@ struct DatabaseOptions {
   std::uint32_t pool = 8;
   Duration wait = 2s;
   Duration statement_timeout = 30s;
+  Located<ByteSize> value_limit = {64_MiB};  // SQLite only
   Located<Duration> start_timeout = {10s};  // PostgreSQL only
   Located<bool> prepared = true;            // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
@@ -55,6 +56,11 @@ struct DatabaseOptions {
     v.field("statement_timeout", &DatabaseOptions::statement_timeout,
             "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
             {.min = 1ms, .max = 24h});
+    v.field(
+        "value_limit", &DatabaseOptions::value_limit,
+        "SQLite: how long a text or a BLOB may be, stored or computed; a statement that meets a longer one is answered "
+        "400. It also bounds how long one call of a function can take, which no timeout ends.",
+        {.min = 256_KiB, .max = 953_MiB});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
             "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
             "exits with 1. `sluice check` does not wait.",

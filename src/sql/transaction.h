@@ -39,7 +39,14 @@ struct TransactionOptions {
   Instant deadline = never;  // for all of it; `never`: the database's own statement timeout for each wait
   Isolation isolation = Isolation::standard;  // SQLite's is always serializable
   std::span<const Setting> settings;          // PostgreSQL only; read before begin() returns
+  // No statement writes. SQLite: it waits for no write, and no write waits for it.
+  bool reads_only = false;
+  // What one statement may return: bytes of values, and one for each. More is an error with `over_result_limit`.
+  std::size_t result_bytes = 16 << 20;
 };
+
+// An SQLSTATE: configuration_limit_exceeded.
+inline constexpr std::string_view over_result_limit = "53400";
 
 // What one statement of a transaction has done. Its rows (of RETURNING, or of a SELECT) are its own.
 struct Written {

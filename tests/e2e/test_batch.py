@@ -54,6 +54,9 @@ get = "SELECT current_setting('transaction_isolation') || substr(:n, 2) AS level
 [endpoint.post]
 sql = "SELECT current_setting('transaction_isolation') || substr(:n, 2) AS level"
 isolation = "serializable"
+[[endpoint]]
+path = "/mode"
+get = "SELECT current_setting('transaction_read_only') AS read_only"
 '''
 ODD = 'a "quoted"/é ${x'
 
@@ -102,7 +105,9 @@ def films(request, sluice, tmp_path):
         postgres = request.getfixturevalue("postgres")
         postgres.psql("DROP TABLE IF EXISTS parts, films, tags CASCADE; " + schema)
         url = postgres.url()
-    return Films(sluice(CONFIG.format(url=url) + (LEVELS if request.param == "postgres" else "")))
+    films = Films(sluice(CONFIG.format(url=url) + (LEVELS if request.param == "postgres" else "")))
+    films.file = path if request.param == "sqlite" else None
+    return films
 
 
 def post(slug, **more):
@@ -126,6 +131,22 @@ def test_later_calls_refer_to_earlier_ones(films):
     assert answers[5]["headers"]["content-type"].startswith("text/csv")
     assert films.films() == [(ODD, 8.5), ("x-id 1", 8.5), ("y", None)]
     assert films.batch() == []
+
+
+def test_a_reference_stays_in_its_segment_of_the_path(films):
+    for slug in ("..", ".", "../films", "x/..", "x/./y"):
+        for path in ("/films/${0.slug}/tags", "/films/${0.slug}"):
+            problem = films.refused(400, post(slug), {"method": "DELETE", "path": path})
+            assert problem["pointer"] == "/1/path" and "segment" in problem["detail"], problem
+    for slug, path in ((".", "/films/.${0.slug}/tags"), (".", "/films/%2e${0.slug}/tags"), ("..", "/films/x%2F${0.slug}")):
+        assert films.refused(400, post(slug), {"method": "GET", "path": path})["pointer"] == "/1/path"
+    assert films.films() == []
+    # No Location leads elsewhere, either.
+    for slug, location in (("..", None), (".", None), ("a/../b", None), ("...", "/films/..."), ("%2e%2e", "/films/%252e%252e")):
+        assert films.batch(post(slug))[0]["headers"].get("location") == location
+    answers = films.batch(post("..a"), {"method": "POST", "path": "/films/${0.slug}/tags?up=${0.slug}", "body": {"tag": "x"}},
+                          {"method": "GET", "path": "/films/..a/tags"})
+    assert answers[2]["body"] == [{"tag": "x"}]
 
 
 def test_all_or_nothing(films):
@@ -167,6 +188,35 @@ def test_what_a_batch_cannot_do(films):
     assert films.films() == []
     assert len(films.batch({"method": "GET", "path": "/many/5"})[0]["body"]) == 5
     assert "20 that are taken" in films.refused(400, *[post(str(n)) for n in range(21)])["detail"]
+
+
+def test_what_only_reads_takes_no_write_lock(films):
+    films.batch(post("alien"), post("brazil"))
+    reads = [{"method": "GET", "path": "/films/alien"}, {"method": "GET", "path": "/films"}, {"method": "GET", "path": "/many/3"}]
+    alone = [json.loads(films.server.get(call["path"]).body) for call in reads]
+    if films.file is None:
+        answers = films.batch(*reads, {"method": "GET", "path": "/mode"})
+        assert answers.pop()["body"] == [{"read_only": "on"}]
+        assert [answer["body"] for answer in answers] == alone
+        assert films.batch(post("cube"), {"method": "GET", "path": "/mode"})[1]["body"] == [{"read_only": "off"}]
+        return
+    # Somebody else is writing, and goes on doing so.
+    other = sqlite3.connect(films.file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM films")
+    assert [answer["body"] for answer in films.batch(*reads)] == alone
+    other.execute("COMMIT")
+    other.close()
+    assert films.batch(reads[1])[0]["body"] == []
+    assert films.refused(404, reads[1], reads[0])["call"] == 1
+
+
+def test_the_limit_of_the_answers_is_that_of_each_statement(films):
+    # 100 MB, were they all read.
+    for calls in ([], [post("alien")]):
+        problem = films.refused(422, *calls, {"method": "GET", "path": "/many/2000000"})
+        assert "16384" in problem["detail"]
+    assert films.films() == []
 
 
 def test_a_call_does_not_say_who_its_client_is(films):

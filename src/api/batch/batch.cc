@@ -92,6 +92,11 @@ void append_member(Buffer& out, std::string_view name, std::string_view text) {
   out.push_back('"');
 }
 
+http::Response refuse_answers(const Options& options) {
+  return http::problem(422, "The answers of the batch are longer than " + std::to_string(options.answer_limit.bytes) +
+                                " bytes; nothing of it has been done.");
+}
+
 http::Response refuse_call(const CallFault& fault) {
   Buffer members;
   append_member(members, "pointer", fault.pointer);
@@ -362,11 +367,17 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   if (isolations_) {
     for (const Call& call : *calls) isolation = std::max(isolation, isolations_->of(request, call));
   }
+  const bool reads_only =
+      std::ranges::all_of(*calls, [](const Call& call) { return call.method == http::Method::get; });
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
     const auto& options = plan_.options;
     const Instant deadline = options.timeout ? reactor_.now() + *options.timeout : never;
-    database.open({.deadline = deadline, .isolation = isolation, .settings = {}});
+    database.open({.deadline = deadline,
+                   .isolation = isolation,
+                   .settings = {},
+                   .reads_only = reads_only,
+                   .result_bytes = options.answer_limit});
     Answer answer = co_await attempt(*use.lane, request, *calls);
     const auto& failure = database.failure();
     if (!failure && !answer.refusal) {
@@ -388,6 +399,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
       co_await back_off.wait();
       continue;
     }
+    if (failure && failure->sqlstate == sql::over_result_limit) co_return refuse_answers(options);
     if (answer.refusal) co_return std::move(*answer.refusal);
     co_return failures_.answer(*failure, Failed::writing);
   }
@@ -416,9 +428,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
     http::Response response = co_await lane.router().handle(calling.request());
     const auto bytes = co_await read_body(response, plan_.options.answer_limit);
     if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
-      answer.refusal = http::problem(422, "The answers of the batch are longer than " +
-                                              std::to_string(plan_.options.answer_limit.bytes) +
-                                              " bytes; nothing of it has been done.");
+      answer.refusal = refuse_answers(plan_.options);
       break;
     }
     const bool is_json = is_json_type(response.fields.get("Content-Type"));

@@ -45,6 +45,9 @@ void check_database(const sql::DatabaseOptions& database, const Complain& compla
       complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
     }
     check_roles(database, complain);
+    if (database.value_limit.position.line != 0) {
+      complain(database.value_limit.position, "\"value_limit\" is for SQLite, and this database is PostgreSQL");
+    }
     return;
   }
   if (database.prepared.value != defaults.prepared.value) {

@@ -41,8 +41,8 @@ class Chunk {
     const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped);
     return mask(_mm_or_si128(low, equal('\\')));
   }
-  [[nodiscard]] unsigned csv_specials() const {
-    return mask(_mm_or_si128(_mm_or_si128(equal('"'), equal(',')), _mm_or_si128(equal('\n'), equal('\r'))));
+  [[nodiscard]] unsigned csv_specials(char delimiter = ',') const {
+    return mask(_mm_or_si128(_mm_or_si128(equal('"'), equal(delimiter)), _mm_or_si128(equal('\n'), equal('\r'))));
   }
   [[nodiscard]] bool all_digits() const {
     const __m128i value = _mm_sub_epi8(bytes_, _mm_set1_epi8('0'));
@@ -92,8 +92,8 @@ class Chunk {
   [[nodiscard]] unsigned json_specials() const {
     return mask([](unsigned char byte) { return byte < 0x20 || byte == '"' || byte == '\\'; });
   }
-  [[nodiscard]] unsigned csv_specials() const {
-    return mask([](unsigned char byte) { return byte == '"' || byte == ',' || byte == '\n' || byte == '\r'; });
+  [[nodiscard]] unsigned csv_specials(char delimiter = ',') const {
+    return mask([delimiter](char byte) { return byte == '"' || byte == delimiter || byte == '\n' || byte == '\r'; });
   }
   [[nodiscard]] bool all_digits() const {
     return mask([](unsigned char byte) { return byte >= '0' && byte <= '9'; }) == 0xffff;

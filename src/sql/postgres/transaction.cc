@@ -12,22 +12,21 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t most_bytes = 16 << 20;  // of rows that one statement may return
-
 Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
 
-std::string begin_of(Isolation isolation) {
-  switch (isolation) {
+std::string begin_of(const TransactionOptions& options) {
+  const std::string access = options.reads_only ? "READ ONLY" : "READ WRITE";
+  switch (options.isolation) {
     case Isolation::standard:
-      return "BEGIN READ WRITE";
+      break;
     case Isolation::read_committed:
-      return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+      return "BEGIN ISOLATION LEVEL READ COMMITTED " + access;
     case Isolation::repeatable_read:
-      return "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
+      return "BEGIN ISOLATION LEVEL REPEATABLE READ " + access;
     case Isolation::serializable:
-      return "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
+      return "BEGIN ISOLATION LEVEL SERIALIZABLE " + access;
   }
-  return "BEGIN READ WRITE";
+  return "BEGIN " + access;
 }
 
 // "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
@@ -46,11 +45,18 @@ std::uint64_t changes_of(std::string_view tag) {
 // The rows of one statement, copied out of the connection's buffer.
 class Transaction::Rows {
  public:
-  void add(std::string_view row) {
+  // As DataRow has it: a count of 16 bits, then each value behind its length of 32 bits. False: with it, the rows are
+  // longer than `most`.
+  [[nodiscard]] bool add(std::string_view row, std::size_t most) {
+    const std::size_t columns = row.size() < 2 ? 0
+                                               : static_cast<std::size_t>(static_cast<unsigned char>(row[0])) << 8 |
+                                                     static_cast<unsigned char>(row[1]);
+    size_ += row.size() - std::min(row.size(), 2 + 3 * columns);
+    if (size_ > most) return false;
     bytes_.append(row);
     ends_.push_back(bytes_.size());
+    return true;
   }
-  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] bool empty() const { return ends_.empty(); }
   // Nothing: they do not have these columns.
   [[nodiscard]] std::optional<std::span<const Field>> cut(std::size_t columns) {
@@ -67,13 +73,14 @@ class Transaction::Rows {
   [[nodiscard]] std::size_t count() const { return ends_.size(); }
 
  private:
+  std::size_t size_ = 0;
   Buffer bytes_;
   std::vector<std::size_t> ends_;
   std::vector<Field> fields_;
 };
 
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
-    : Transaction(pool, options, begin_of(options.isolation), true) {}
+    : Transaction(pool, options, begin_of(options), true) {}
 
 // A pooler in front gives each transaction any session, whose state is its own matter.
 Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets)
@@ -82,13 +89,15 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::str
       conversation_(*own_),
       begin_(std::move(begin)),
       settings_(options.settings),
+      result_bytes_(options.result_bytes),
       resets_(resets && pool.options().prepared) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
     : pool_(pool),
       conversation_(conversation),
-      begin_(begin_of(options.isolation)),
+      begin_(begin_of(options)),
       settings_(options.settings),
+      result_bytes_(options.result_bytes),
       resets_(pool.options().prepared) {}
 
 Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments, bool commits) {
@@ -184,10 +193,9 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         break;
       case 'D':
         if (ended != place) break;  // of set_config()
-        if (rows->size() + message->payload.size() > most_bytes) {
-          if (!refused) refused = {Failure::statement, {}, "a statement that writes returns more than 16 MiB", 0};
-        } else {
-          rows->add(message->payload);
+        if (!refused && !rows->add(message->payload, result_bytes_)) {
+          refused = {Failure::statement, std::string(over_result_limit),
+                     "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
         }
         break;
       case 'C':

@@ -52,6 +52,7 @@ class Transaction final : public sql::Transaction {
   Query& conversation_;
   std::string begin_;  // empty once it has been sent
   const Settings settings_;
+  const std::size_t result_bytes_;
   const bool resets_;
 };
 

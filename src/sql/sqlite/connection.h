@@ -30,6 +30,10 @@ enum class Purpose : std::uint8_t {
 inline constexpr std::size_t look_up_max_bytes = 256 * 1024;
 inline constexpr std::size_t look_up_max_rows = 256;
 
+// Steps of a program between two looks at whether it is to stop. A step may be the call of a function that takes long,
+// so there are few.
+inline constexpr int stop_interval = 20;
+
 // A statement as one connection holds it.
 struct Prepared {
   Prepared() = default;
@@ -98,6 +102,9 @@ class Connection {
   std::vector<std::string> compiled_writes_;      // tables that what SQLite compiled last writes
   std::vector<std::unique_ptr<Prepared>> cache_;  // by Statement::id
 };
+
+// Of rows that are longer than TransactionOptions::result_bytes.
+[[nodiscard]] Error over_limit(std::size_t result_bytes);
 
 // The file must exist and be a database; switches it to WAL mode where it may be written. Once, before connections of
 // any core are opened.

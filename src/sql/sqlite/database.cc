@@ -278,11 +278,12 @@ std::unique_ptr<Staging> SqliteDatabase::stage(const SetPlan& plan, const Transa
 }
 
 std::unique_ptr<Transaction> SqliteDatabase::begin(const TransactionOptions& options) {
-  SLUICE_ASSERT(writer_ != nullptr);
   TransactionOptions bounded = options;
   if (options_.statement_timeout_ms != 0 && bounded.deadline == never) {
     bounded.deadline = reactor_.now() + std::chrono::milliseconds(options_.statement_timeout_ms);
   }
+  if (options.reads_only) return scans_->begin(bounded);
+  SLUICE_ASSERT(writer_ != nullptr);
   return std::make_unique<Writing>(*this, writer_->begin(reactor_, mailbox_, bounded));
 }
 

@@ -581,6 +581,76 @@ TEST_F(SqliteDatabaseTest, DeadlinesStopScans) {
   EXPECT_EQ(rows(by_id, texts({"1"}), loop.reactor->now()).error().failure, Failure::timed_out);
 }
 
+TEST_F(SqliteDatabaseTest, ATransactionThatReadsTakesNoLock) {
+  file.execute(fill(1000));
+  const auto count = prepare("SELECT count(*) FROM numbers");
+  const auto all = prepare("SELECT n, text FROM numbers");
+  const auto run = [&](Transaction& transaction, const Statement& statement) -> Result<Rows> {
+    auto written = loop.run(transaction.execute(statement, {}));
+    if (!written) return std::unexpected(std::move(written.error()));
+    Rows rows;
+    add_rows(rows, written->rows);
+    EXPECT_TRUE(written->rows.last);
+    EXPECT_EQ(written->changes, 0u);
+    return rows;
+  };
+  // There is no writer here, and somebody else is writing.
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(file.options.path.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE; INSERT INTO numbers VALUES (0, 0, '')", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  {
+    const auto transaction = database->begin({.settings = {}, .reads_only = true});
+    EXPECT_EQ(run(*transaction, count), (Rows{{"1000"}}));
+    // All statements see what the first one has seen.
+    ASSERT_EQ(sqlite3_exec(other, "COMMIT; DELETE FROM numbers WHERE n < 500", nullptr, nullptr, nullptr), SQLITE_OK);
+    EXPECT_EQ(run(*transaction, count), (Rows{{"1000"}}));
+    EXPECT_EQ(run(*transaction, all).value().size(), 1000u);
+    EXPECT_TRUE(loop.run(transaction->commit()));
+  }
+  EXPECT_EQ(rows(count, {}), (Rows{{"501"}})) << "its connection sees what there is now";
+  sqlite3_close(other);
+
+  const auto limited = database->begin({.settings = {}, .reads_only = true, .result_bytes = 1000});
+  const auto refused = run(*limited, all);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sqlstate, over_result_limit);
+  const auto forever = prepare(endless);
+  const auto late = database->begin(
+      {.deadline = loop.reactor->now() + std::chrono::milliseconds(20), .settings = {}, .reads_only = true});
+  EXPECT_EQ(run(*late, forever).error().failure, Failure::timed_out);
+}
+
+TEST_F(SqliteDatabaseTest, BoundsWhatOneCallOfAFunctionCanTake) {
+  file.options.value_bytes = 1 << 20;
+  const auto refused = [&](const char* text, const std::vector<std::string>& values) {
+    const auto statement = prepare(text);
+    std::vector<Argument> arguments;
+    for (const std::string& value : values) arguments.push_back({value});
+    const auto answer = rows(statement, arguments);
+    return answer ? std::string()
+                  : answer.error().sqlstate + (answer.error().failure == Failure::bad_argument ? "" : "!");
+  };
+  const std::string text(1000, 'a');
+  EXPECT_EQ(refused("SELECT 'b' LIKE :p", {text}), "");
+  EXPECT_EQ(refused("SELECT 'b' LIKE :p", {text + "a"}), "22023");
+  EXPECT_EQ(refused("SELECT 'b' GLOB :p", {text + "a"}), "22023");
+  EXPECT_EQ(refused("SELECT count(*) FROM (SELECT 'b' AS c UNION SELECT 'd') WHERE c LIKE :p", {text + "a"}), "22023");
+  for (const char* sql : {"SELECT printf('%.*c', :n + 0, 'x')", "SELECT length(zeroblob(:n + 0))",
+                          "SELECT length(randomblob(:n + 0))", "SELECT length(hex(zeroblob(:n / 2)))",
+                          "SELECT length(replace(hex(zeroblob(500)), '0', hex(zeroblob(:n / 2000))))"}) {
+    EXPECT_EQ(refused(sql, {"1000000"}), "") << sql;
+    EXPECT_EQ(refused(sql, {"1200000"}), "22001") << sql;
+  }
+  const char* const concatenated =
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < :n) SELECT length(group_concat('x', "
+      "'')) "
+      "FROM c";
+  EXPECT_EQ(refused(concatenated, {"1000000"}), "");
+  EXPECT_EQ(refused(concatenated, {"1200000"}), "22001");
+  EXPECT_EQ(refused("SELECT length(:text)", {std::string(1'200'000, 'x')}), "22001");
+}
+
 TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
   file.execute(fill(200'000));
   const auto all = prepare("SELECT n, text FROM numbers");

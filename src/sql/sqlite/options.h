@@ -16,12 +16,12 @@ struct SqliteOptions {
   std::uint32_t scan_queue = 64;            // statements of one core that wait for such a connection; more are refused
   std::uint32_t scan_wait_ms = 5'000;       // how long they wait before they are refused
   std::uint32_t statement_timeout_ms = 30'000;  // SQLite's work for a block of a scan, unless the query says; 0: unbounded
+  std::uint64_t value_bytes = 64ull << 20;  // a text or BLOB beyond it is an error
   bool durable = true;                      // synchronous=FULL: an answered write survives a power cut
   bool foreign_keys = true;                 // the writer enforces foreign keys
   std::uint32_t write_queue = 1'024;        // requests that wait for the writer; more are refused
   std::uint32_t write_batch = 256;          // requests that one commit takes at most
   std::uint32_t hold_ms = 5'000;            // how long the writer waits for a transaction's next statement
-  std::uint32_t write_result_kib = 16'384;  // rows that one RETURNING may give
 };
 
 }  // namespace sluice::sql

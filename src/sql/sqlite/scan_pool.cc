@@ -9,9 +9,6 @@
 namespace sluice::sql::sqlite {
 namespace {
 
-// How many of SQLite's instructions pass between two looks at `stop`: tens of microseconds.
-constexpr int stop_interval = 1'000;
-
 std::unexpected<Error> refuse(Failure failure, const char* message) {
   return std::unexpected(Error{failure, {}, message});
 }
@@ -137,11 +134,12 @@ class ScanCursor final : public Cursor {
 
 // ScanConnection
 
-void ScanConnection::begin(const Statement& statement, OwnedArguments arguments) {
+void ScanConnection::begin(const Statement& statement, OwnedArguments arguments, std::size_t whole) {
   SLUICE_ASSERT(running_ == nullptr);
   id_ = statement.id;
   text_ = statement.text;
   one_row_ = statement.one_row;
+  whole_ = whole;
   arguments_ = std::move(arguments);
   error.reset();
   names = nullptr;
@@ -178,6 +176,10 @@ Result<void> ScanConnection::start() {
         },
         this);
   }
+  if (whole_ != 0 && !in_transaction_) {
+    if (auto begun = connection_->run("BEGIN"); !begun) return begun;
+    in_transaction_ = true;
+  }
   auto prepared = connection_->prepared(id_, text_);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   running_ = *prepared;
@@ -203,7 +205,11 @@ Result<void> ScanConnection::step_rows() {
       last = true;
       return {};
     }
-    if (block.bytes() >= scan_block_bytes || block.fields().size() >= scan_block_fields) return {};
+    if (whole_ != 0) {
+      if (block.bytes() + block.fields().size() > whole_) return std::unexpected(over_limit(whole_));
+    } else if (block.bytes() >= scan_block_bytes || block.fields().size() >= scan_block_fields) {
+      return {};
+    }
   }
 }
 
@@ -221,6 +227,10 @@ void ScanConnection::reset() {
   sqlite3_clear_bindings(running_->handle);
   running_ = nullptr;
   arguments_ = {};
+}
+
+void ScanConnection::end_transaction() {
+  if (std::exchange(in_transaction_, false)) (void)connection_->run("COMMIT");
 }
 
 // Lease and pool
@@ -308,6 +318,63 @@ core::Task<Result<std::unique_ptr<Cursor>>> ScanPool::query(const Statement& sta
   co_return Result<std::unique_ptr<Cursor>>(std::move(cursor));
 }
 
+class ScanPool::Reading final : public Transaction {
+ public:
+  Reading(std::shared_ptr<ScanPool> pool, const TransactionOptions& options)
+      : pool_(std::move(pool)), until_(options.deadline), result_bytes_(options.result_bytes), deadline_(*this) {}
+
+  core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments) override {
+    return run(statement, OwnedArguments(arguments), SIZE_MAX);
+  }
+  core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
+                                     std::size_t most_rows) override {
+    return run(statement, OwnedArguments(arguments), most_rows);
+  }
+  core::Task<Result<void>> commit() override { co_return Result<void>{}; }
+
+ private:
+  struct Deadline : core::Timer {
+    explicit Deadline(Reading& reading) : Timer(fire), reading(reading) {}
+    static void fire(core::Timer& timer) noexcept {
+      static_cast<Deadline&>(timer).reading.connection_->stop.store(Stop::timed_out, std::memory_order_relaxed);
+    }
+    Reading& reading;
+  };
+
+  core::Task<Result<Written>> run(const Statement& statement, OwnedArguments arguments, std::size_t most_rows) {
+    ScanPool& pool = *pool_;
+    if (!lease_) {
+      Waiter waiter(pool,
+                    std::min(until_, pool.reactor_.now() + std::chrono::milliseconds(pool.options_.scan_wait_ms)));
+      lease_ = co_await waiter;
+      if (!lease_) co_return refuse(Failure::unavailable, "every connection for scanning statements is busy");
+    }
+    lease_->begin(statement, std::move(arguments), result_bytes_);
+    connection_ = lease_.connection();
+    if (until_ != never) pool.reactor_.timers().schedule(deadline_, until_);
+    auto fetched = co_await pool.fetch(std::move(lease_));
+    pool.reactor_.timers().cancel(deadline_);
+    if (!fetched) co_return std::unexpected(std::move(fetched.error()));
+    lease_ = *std::move(fetched);
+    if (lease_->error) co_return std::unexpected(*std::move(lease_->error));
+    auto rows = std::make_shared<RowBlock>();
+    std::swap(*rows, lease_->block);
+    if (rows->rows() > most_rows) co_return refuse(Failure::statement, "the statement returns more than one row");
+    co_return Written{.rows = rows->view(pool.column_lists_.find(statement, *lease_->names), true), .owner = rows};
+  }
+
+  const std::shared_ptr<ScanPool> pool_;
+  const Instant until_;
+  const std::size_t result_bytes_;
+  Lease lease_;                                 // from the first statement on, but while a thread has it
+  std::shared_ptr<ScanConnection> connection_;  // its
+  Deadline deadline_;
+};
+
+std::unique_ptr<Transaction> ScanPool::begin(const TransactionOptions& options) {
+  return std::make_unique<Reading>(shared_from_this(), options);
+}
+
 core::Task<Result<Lease>> ScanPool::fetch(Lease lease) {
   StopGuard guard(lease);
   FetchWork work{std::move(lease)};
@@ -345,6 +412,7 @@ void ScanPool::release(std::shared_ptr<ScanConnection> connection) noexcept {
     connection->reset();
   }
   connection->reset_asked = false;
+  connection->end_transaction();
   connection->block.clear();
   idle_.push_back(std::move(connection));
   if (waiting_ != 0) reactor_.at_turn_end(grant_);

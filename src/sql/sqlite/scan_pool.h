@@ -36,13 +36,16 @@ class ScanConnection {
  public:
   explicit ScanConnection(const SqliteOptions& options) : options_(options) {}
 
-  // By the core, before the first fetch().
-  void begin(const Statement& statement, OwnedArguments arguments);
+  // By the core, before the first fetch(). `whole`: the statement is one of a transaction, which begins with it unless
+  // it has begun, and a fetch() takes all of its rows, up to so many bytes; 0: it stands alone, and is read in blocks.
+  void begin(const Statement& statement, OwnedArguments arguments, std::size_t whole = 0);
   // By a pool thread: fills `block`; opens the file and starts the statement where that has not been done.
   void fetch();
   // By whoever has the connection: ends a statement that has not reached its end.
   void reset();
   [[nodiscard]] bool running() const { return running_ != nullptr; }
+  // By the core, when no statement runs.
+  void end_transaction();
 
   RowBlock block;              // of the last fetch()
   bool last = false;           // likewise: nothing follows
@@ -64,6 +67,8 @@ class ScanConnection {
   std::uint32_t id_ = 0;
   std::string text_;
   bool one_row_ = false;
+  std::size_t whole_ = 0;
+  bool in_transaction_ = false;
   OwnedArguments arguments_;
 };
 
@@ -106,6 +111,8 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
   // Runs a statement; the cursor has its first block already.
   [[nodiscard]] core::Task<Result<std::unique_ptr<Cursor>>> query(const Statement& statement, OwnedArguments arguments,
                                                                   QueryOptions options);
+  // A transaction that reads, on a connection of its own.
+  [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options);
   // When the database goes: connections that come back later are closed.
   void close();
 
@@ -119,6 +126,7 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
 
  private:
   friend class Lease;
+  class Reading;
   struct Waiter;
   struct Grant : core::TurnHook {
     explicit Grant(ScanPool& pool) : TurnHook(run), pool(pool) {}

@@ -11,7 +11,6 @@
 namespace sluice::sql {
 namespace {
 
-constexpr int stop_interval = 1'000;
 constexpr std::uint32_t null_size = 0xffffffffU;
 
 // One value as it is handed to a thread, with its bytes behind it.
@@ -73,7 +72,7 @@ Result<void> SqliteStaging::Stage::open() {
   if (!opened) return std::unexpected(std::move(opened.error()));
   connection = std::move(*opened);
   sqlite3_progress_handler(
-      connection->get(), stop_interval,
+      connection->get(), sqlite::stop_interval,
       [](void* data) {
         const Stage& stage = *static_cast<Stage*>(data);
         const bool stop =

@@ -16,8 +16,6 @@
 namespace sluice::sql {
 namespace {
 
-constexpr int stop_interval = 1'000;
-
 std::unexpected<Error> refuse(Failure failure, const char* message) {
   return std::unexpected(Error{failure, {}, message});
 }
@@ -64,6 +62,7 @@ struct SqliteWriter::Request : core::Letter {
   const std::size_t columns;
   const sqlite::OwnedArguments arguments;
   std::size_t most_rows = SIZE_MAX;
+  std::size_t result_bytes = TransactionOptions{}.result_bytes;
   Does does = Does::one_write;
   Work work;
   std::shared_ptr<Session> session;       // of a step
@@ -201,7 +200,7 @@ Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& op
 SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection)
     : options_(options), connection_(std::move(connection)), queue_(std::make_shared<Queue>()) {
   sqlite3_progress_handler(
-      connection_->get(), stop_interval,
+      connection_->get(), sqlite::stop_interval,
       [](void* self) {
         const Request* request = static_cast<SqliteWriter*>(self)->current_;
         return request != nullptr && request->expired.load(std::memory_order_relaxed) ? 1 : 0;
@@ -248,8 +247,12 @@ core::Task<Result<Written>> SqliteWriter::execute(core::Reactor& reactor, core::
 
 class SqliteWriter::Conversation final : public Transaction {
  public:
-  Conversation(SqliteWriter& writer, core::Reactor& reactor, core::Mailbox& mailbox, Instant deadline)
-      : writer_(writer), reactor_(reactor), mailbox_(mailbox), deadline_(deadline) {}
+  Conversation(SqliteWriter& writer, core::Reactor& reactor, core::Mailbox& mailbox, const TransactionOptions& options)
+      : writer_(writer),
+        reactor_(reactor),
+        mailbox_(mailbox),
+        deadline_(options.deadline),
+        result_bytes_(options.result_bytes) {}
   ~Conversation() override {
     if (!session_) return;
     const std::lock_guard lock(session_->mutex);
@@ -280,6 +283,7 @@ class SqliteWriter::Conversation final : public Transaction {
     SLUICE_ASSERT(arguments.size() == statement.parameters.size());
     auto request = std::make_unique<Request>(mailbox_, statement, arguments);
     request->most_rows = most_rows;
+    request->result_bytes = result_bytes_;
     request->does = does;
     request->session = session_;
     return wait(writer_, reactor_, std::move(request), statement.columns, deadline_);
@@ -289,12 +293,13 @@ class SqliteWriter::Conversation final : public Transaction {
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
   const Instant deadline_;
+  const std::size_t result_bytes_;
   std::shared_ptr<Session> session_;  // null before the first step
 };
 
 std::unique_ptr<Transaction> SqliteWriter::begin(core::Reactor& reactor, core::Mailbox& mailbox,
                                                  const TransactionOptions& options) {
-  return std::make_unique<Conversation>(*this, reactor, mailbox, options.deadline);
+  return std::make_unique<Conversation>(*this, reactor, mailbox, options);
 }
 
 core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::Reactor& reactor,
@@ -498,8 +503,8 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   while (good && code == SQLITE_ROW) {
     if (rows == nullptr) rows = std::make_shared<sqlite::RowBlock>();
     sqlite::append_row(*rows, handle, (*prepared)->columns);
-    if (rows->bytes() + rows->fields().size() * sizeof(Field) > std::size_t{options_.write_result_kib} * 1024) {
-      good = refuse(Failure::statement, "the statement returns more than write_result_kib");
+    if (rows->bytes() + rows->fields().size() > request.result_bytes) {
+      good = std::unexpected(sqlite::over_limit(request.result_bytes));
     } else if (rows->rows() > request.most_rows) {
       good = refuse(Failure::statement, "the statement returns more than one row");
     } else {

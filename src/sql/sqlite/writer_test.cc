@@ -123,13 +123,14 @@ TEST_F(SqliteWriterTest, ReturnsRows) {
 }
 
 TEST_F(SqliteWriterTest, RefusesTooManyReturnedRows) {
-  file.options.write_result_kib = 1;
   const auto insert = describe(
       "INSERT INTO t(name) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 1000)"
       " SELECT 'n' || i FROM c RETURNING name");
-  const auto written = execute(insert, {});
+  const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {.settings = {}, .result_bytes = 1000});
+  const auto written = loop.run(transaction->finish(insert, {}, SIZE_MAX));
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().failure, Failure::statement);
+  EXPECT_EQ(written.error().sqlstate, over_result_limit);
   EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
 }
 
