@@ -128,6 +128,7 @@ Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* cons
         }));
   }
   for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
+    if (plan.options.databases[i].value.is_sqlite()) continue;  // it has no NOTIFY
     std::vector<sql::Topic> topics;
     std::vector<Refresher*> rung;
     for (std::size_t k = 0; k < plan.residents.size(); ++k) {

@@ -116,6 +116,8 @@ class Notes:
             time.sleep(0.02)
 
 
+# Each database has its own of these.
+BOTH = 'notify = "notes_changed", tables = ["Notes"]'
 TRIGGER = '''
 CREATE OR REPLACE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN PERFORM pg_notify('notes_changed', 'notes'); RETURN NULL; END $$;
@@ -133,12 +135,12 @@ def notes(request, sluice, tmp_path):
             database = sqlite3.connect(path)
             database.executescript(schema)
             database.close()
-            config = CONFIG.format(url=f"sqlite:{path}", what='tables = ["Notes"]', more=more)
+            config = CONFIG.format(url=f"sqlite:{path}", what=BOTH, more=more)
             change = '{"tables":["Notes"]}'
         else:
             postgres = request.getfixturevalue("postgres")
             postgres.psql("DROP TABLE IF EXISTS notes, others; " + schema + TRIGGER)
-            config = CONFIG.format(url=postgres.url(), what='notify = "notes_changed"', more=more)
+            config = CONFIG.format(url=postgres.url(), what=BOTH, more=more)
             change = "notes"
         started = Notes(sluice(config + extra, server=server, env=env), kind, change)
         started.wait_for("sluice_changes_listening", 1)

@@ -280,3 +280,34 @@ def test_a_step_has_a_timeout(suite):
     assert run.returncode == 1
     assert [one[0] for one in points(run.stdout)][:2] == ["not ok", "ok"], run.stdout
     assert "no complete answer within the step's timeout" in run.stdout
+
+
+def test_the_configuration_is_checked_for_the_database_that_is_used(suite, postgres):
+    other = {"sqlite": "postgres://nobody@127.0.0.1:1/nowhere", "postgres": "sqlite:never-opened.db"}[suite.kind]
+    config = f'''
+[database.main]
+url = "{other}"
+%s
+[[endpoint]]
+path = "/films"
+get = "SELECT id, slug FROM films ORDER BY id"
+post = "INSERT INTO films (id, slug) VALUES (:id, :slug)"
+changes = {{ notify = "films_changed", tables = ["films"] }}
+'''
+    step = '\n[[step]]\nname = "a film"\nrequest = "GET /films"\n'
+    suite.write("sluice.toml", config % "")
+    run = suite.run(step)
+    assert run.returncode == 0, run.stdout + run.stderr
+    # A key of the other kind of database, and one of this.
+    keys = {"sqlite": 'value_limit = "1MiB"', "postgres": 'start_timeout = "60s"'}
+    suite.write("sluice.toml", config % keys.pop(suite.kind))
+    run = suite.run(step)
+    assert run.returncode == 0, run.stdout + run.stderr
+    suite.write("sluice.toml", config % keys.popitem()[1])
+    run = suite.run(step)
+    assert run.returncode == 3 and "sluice.toml:4:" in run.stderr, run.stderr
+    assert "this database is " + {"sqlite": "SQLite", "postgres": "PostgreSQL"}[suite.kind] in run.stderr
+    # One file on both kinds: each is checked as what it is.
+    suite.write("sluice.toml", config % "")
+    run = suite.call("t.sluicetest", "--database", "sqlite" if suite.kind == "postgres" else postgres.url())
+    assert run.returncode == 0 and len(points(run.stdout)) == 2, run.stdout + run.stderr

@@ -28,11 +28,13 @@ struct Options {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("notify", &Options::notify,
-            "PostgreSQL: the channel of NOTIFY. Each notification is an event, and its payload the data.",
+            "PostgreSQL: the channel of NOTIFY. Each notification is an event, and its payload the data. SQLite does "
+            "without it where `tables` is given too.",
             {.check = check_channel});
     v.field(
         "tables", &Options::tables,
-        "SQLite: the tables of which commits are told, by this process alone. The data is `{\"tables\":[\"films\"]}`.");
+        "SQLite: the tables of which commits are told, by this process alone. The data is `{\"tables\":[\"films\"]}`. "
+        "PostgreSQL does without it where `notify` is given too.");
     v.field("keep", &Options::keep,
             "How many events are kept for clients that come back, or are slow. Who is further behind gets a `reset`.",
             {.min = 16, .max = 1'000'000});

@@ -110,25 +110,26 @@ void check_version(const api::EndpointOptions& endpoint, const Complain& complai
 bool check_changes(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain) {
   const api::changes::Options& changes = *endpoint.changes;
   const bool notify = !changes.notify.value.empty();
-  if (notify == !changes.tables.empty()) {
-    if (!notify && !complain.errors.empty()) return false;  // it may say so, and wrongly
-    complain(changes.position,
-             notify ? "\"changes\" has either \"notify\" or \"tables\"" : "\"changes\" does not say what it tells of",
+  const bool tables = !changes.tables.empty();
+  if (!notify && !tables) {
+    if (!complain.errors.empty()) return false;  // it may say so, and wrongly
+    complain(changes.position, "\"changes\" does not say what it tells of",
              "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
     return false;
   }
   const auto* const database = database_of(options, endpoint.database.value);
   if (database == nullptr) return false;  // complained about already
-  if (notify && database->is_sqlite()) {
+  // Where both are given, each kind of database has its own.
+  if (database->is_sqlite() && !tables) {
     complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
-             "write tables = [\"NAME\"]");
-  } else if (notify && !database->prepared.value) {
+             "add tables = [\"NAME\"]");
+  } else if (!database->is_sqlite() && !notify) {
+    complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
+             "add notify = \"CHANNEL\"");
+  } else if (!database->is_sqlite() && !database->prepared.value) {
     complain(changes.notify.position,
              "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
-  } else if (!notify && !database->is_sqlite()) {
-    complain(changes.tables[0].position, "\"tables\" is for SQLite, and this database is PostgreSQL",
-             "write notify = \"CHANNEL\"");
-  } else if (!notify && std::ranges::none_of(options.endpoints, [&](const api::EndpointOptions& other) {
+  } else if (database->is_sqlite() && std::ranges::none_of(options.endpoints, [&](const api::EndpointOptions& other) {
                const bool same = other.database.value == endpoint.database.value ||
                                  (other.database.value.empty() && options.databases.size() == 1);
                return same && !other.writing_methods().empty();

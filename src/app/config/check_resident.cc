@@ -37,9 +37,10 @@ void check_refresh(const ResidentOptions& resident, const RefreshOptions& refres
   if (every == Duration{} && refresh.notify.value.empty()) {
     complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
   }
-  if (!refresh.notify.value.empty() && database != nullptr && database->is_sqlite()) {
+  // Where both are given, SQLite has "every".
+  if (!refresh.notify.value.empty() && every == Duration{} && database != nullptr && database->is_sqlite()) {
     complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
-             "write every = \"1s\"");
+             "add every = \"1s\"");
   }
   check_changes(resident, refresh, complain);
   if (refresh.full.position.line != 0 && refresh.changes.value.empty() && database != nullptr &&

@@ -183,12 +183,16 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
   check_stores(options, errors);
 }
 
-Config read(Source source, const Environment& environment, std::vector<Diagnostic>& errors) {
+Config read(Source source, const Environment& environment, std::string_view database_url,
+            std::vector<Diagnostic>& errors) {
   Config config{std::move(source), {}};
   auto document = parse_document(config.source, errors);
   if (!document) return config;
   substitute(*document, environment, config.source, errors);
   Reader(errors).read(*document, config.options);
+  for (auto& database : config.options.databases) {
+    if (!database_url.empty()) database.value.url.value = database_url;
+  }
   check(config.options, config.source, errors);
   return config;
 }
@@ -208,7 +212,7 @@ std::optional<std::string> process_environment(std::string_view name) {
 
 std::expected<Config, Errors> parse(Source source, const Environment& environment) {
   std::vector<Diagnostic> errors;
-  Config config = read(std::move(source), environment, errors);
+  Config config = read(std::move(source), environment, {}, errors);
   return outcome(std::move(config), std::move(errors));
 }
 
@@ -218,11 +222,12 @@ std::expected<Source, Errors> read_source(const std::string& path) {
   return Source(path, std::move(*text));
 }
 
-std::expected<Config, Errors> load(const std::string& path, const Environment& environment) {
+std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
+                                   std::string_view database_url) {
   auto source = read_source(path);
   if (!source) return std::unexpected(std::move(source.error()));
   std::vector<Diagnostic> errors;
-  Config config = read(std::move(*source), environment, errors);
+  Config config = read(std::move(*source), environment, database_url, errors);
   resolve_paths(config.options, std::filesystem::path(path).parent_path(), errors);
   return outcome(std::move(config), std::move(errors));
 }

@@ -26,7 +26,9 @@ struct Config {
 [[nodiscard]] std::expected<Source, Errors> read_source(const std::string& path);
 
 // Reads and checks a file. Relative paths in it are taken from its folder, and the folders that it serves must exist.
-[[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment);
+// `database_url`: what all of its databases have in place of their own; empty: theirs.
+[[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
+                                                 std::string_view database_url = {});
 
 // The same without the file system.
 [[nodiscard]] std::expected<Config, Errors> parse(Source source, const Environment& environment);

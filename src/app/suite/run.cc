@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -83,18 +84,27 @@ class Folder {
   bool kept_ = false;
 };
 
-// A file and the configuration that it tests.
+// A file, and the configuration that it tests as each kind of database that it runs on has it.
 struct Loaded {
   Suite suite;
-  config::Config config;
+  std::map<DatabaseKind, config::Config> configs;
 };
 
-std::expected<Loaded, std::string> load(const std::string& path) {
+std::expected<Loaded, std::string> load(const std::string& path, std::span<const Target> targets) {
   auto suite = load_suite(path);
   if (!suite) return std::unexpected(suite.error().text());
   const EnvironmentScope environment(suite->options.environment);
-  auto config = config::load(suite->file(suite->options.config.value), config::process_environment);
-  if (!config) return std::unexpected(config.error().text());
+  const std::string file = suite->file(suite->options.config.value);
+  std::map<DatabaseKind, config::Config> configs;
+  for (const Target& target : targets) {
+    if (!suite->runs_on(target.kind) || configs.contains(target.kind)) continue;
+    const bool sqlite = target.kind == DatabaseKind::sqlite;
+    auto loaded = config::load(file, config::process_environment, sqlite ? "sqlite:" : target.url);
+    if (!loaded) return std::unexpected(loaded.error().text());
+    configs.emplace(target.kind, std::move(*loaded));
+  }
+  if (configs.empty()) return Loaded{std::move(*suite), {}};
+  const config::Config* const config = &configs.begin()->second;
 
   config::Errors errors{.source = suite->source, .list = {}};
   std::vector<std::string_view> names;
@@ -120,7 +130,7 @@ std::expected<Loaded, std::string> load(const std::string& path) {
     }
   }
   if (!errors.list.empty()) return std::unexpected(errors.text());
-  return Loaded{std::move(*suite), std::move(*config)};
+  return Loaded{std::move(*suite), std::move(configs)};
 }
 
 // One file on one kind of database.
@@ -129,7 +139,7 @@ class Run {
   Run(const Loaded& loaded, const Target& target, const RunOptions& options, std::string prefix, Tap& tap,
       Signals& signals)
       : suite_(loaded.suite),
-        config_(loaded.config),
+        config_(loaded.configs.at(target.kind)),
         target_(target),
         options_(options),
         prefix_(std::move(prefix)),
@@ -286,7 +296,7 @@ int run_suites(const RunOptions& options, std::FILE* out, std::FILE* errors) {
   std::vector<Loaded> suites;
   bool all_good = true;
   for (const std::string& file : options.files) {
-    auto loaded = load(file);
+    auto loaded = load(file, targets);
     if (loaded) {
       suites.push_back(std::move(*loaded));
       continue;
