@@ -85,6 +85,10 @@ Command parse_command_line(int argc, const char* const* argv) {
                    "csv, csj, ndjson or json, where the name does not say it")
       ->option_text("FORMAT");
   import_
+      ->add_option("--delimiter", command.import_options.delimiter,
+                   "What stands between the fields of CSV: one character, or \\t for a tab; default: a comma")
+      ->option_text("CHARACTER");
+  import_
       ->add_option("--key", command.import_options.keys, "A column of the key, once for each; default: the primary key")
       ->option_text("COLUMN")
       ->allow_extra_args(false);

@@ -109,6 +109,43 @@ def test_rows_that_break_a_constraint_are_told_with_their_lines(target):
         assert target.rows() == []
 
 
+def test_the_constraint_that_a_row_breaks_is_named(target):
+    write_films(target.folder / "films.csv", [["a", 1, 1], ["a", 2, 2]])
+    said = target.run("films", "films.csv", code=1)
+    name = "films_slug_key" if target.kind == "postgres" else "slug"
+    assert f"films.csv:3: has the same unique value as another row ({name})" in said
+    target.query("CREATE TABLE parts (id int PRIMARY KEY, price int, CONSTRAINT price_positive CHECK (price > 0))")
+    said = target.run("parts", "-", "--format", "csv", stdin="id,price\n1,5\n2,0\n3,-1\n", code=1)
+    assert "-:3: is outside of what is allowed (price_positive)" in said
+    assert "-:4: is outside of what is allowed (price_positive)" in said
+
+
+@pytest.mark.parametrize("given, delimiter", [(";", ";"), ("\\t", "\t"), ("\t", "\t"), ("|", "|"), ("x", "x")])
+def test_the_delimiter_of_csv(target, given, delimiter):
+    rows = [["a,b", "1", "1"], [f'c{delimiter}"d\ne', "2", ""], [",,", "3", "3.5"]]
+    path = target.folder / "films.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(["slug", "id", "score"])
+        writer.writerows(rows)
+    said = target.run("films", "films.csv", "--delimiter", given)
+    assert "3 rows: 3 inserted" in said
+    assert target.rows() == [(1, "a,b", 1), (2, f'c{delimiter}"d\ne', None), (3, ",,", 3.5)]
+    assert "3 unchanged" in target.run("films", "films.csv", "--delimiter", given)
+    # With a comma it has one column, that no table has.
+    assert "films.csv:1: " in target.run("films", "films.csv", code=1)
+
+
+@pytest.mark.parametrize("arguments", [("films.csv", "--delimiter", ";;"), ("films.csv", "--delimiter", '"'),
+                                       ("films.csv", "--delimiter", "\n"), ("films.csv", "--delimiter", "é"),
+                                       ("films.ndjson", "--delimiter", ";")])
+def test_what_is_no_delimiter(target, arguments):
+    write_films(target.folder / "films.csv", [["a", 1, 1]])
+    (target.folder / "films.ndjson").write_text('{"id":1,"slug":"a"}\n')
+    assert "--delimiter is" in target.run("films", *arguments, code=2)
+    assert target.rows() == []
+
+
 def test_a_file_whose_beginning_has_changed_is_not_gone_on_with(target):
     path = target.folder / "films.csv"
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 3001)]

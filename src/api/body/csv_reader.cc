@@ -36,7 +36,7 @@ const char* RecordScan::run(const char* begin, const char* at, const char* end) 
         [[fallthrough]];
       case State::plain:
         if (*at == '\n') return at;
-        if (*at == ',') state_ = State::field;
+        if (*at == delimiter_) state_ = State::field;
         break;
     }
   }
@@ -207,12 +207,13 @@ CsvReader::Parsed CsvReader::bad(const char* at, const char* reason) {
 // The bytes that mean something are found sixteen at a time, one line end behind the end among them; each is looked at
 // once, in order.
 CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
+  const char delimiter = delimiter_;
   const char* base = begin;
   unsigned specials = 0;
   unsigned doubts = 0;
   const auto look = [&] {
     const Chunk chunk = Chunk::load(base);
-    specials = chunk.csv_specials();
+    specials = chunk.csv_specials(delimiter);
     doubts |= chunk.no_plain_text();
   };
   look();
@@ -244,7 +245,7 @@ CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
         cell.doubled = true;
       }
       cell.end = at;
-      if (at + 1 != end && at[1] != ',' && at[1] != '\n' && at[1] != '\r') {
+      if (at + 1 != end && at[1] != delimiter && at[1] != '\n' && at[1] != '\r') {
         return bad(at + 1, "there is text behind a closing quote");
       }
       at = next();
@@ -264,7 +265,7 @@ CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
     }
     ++cell_count_;
     if (cells_.size() < most) cells_.push_back(cell);
-    if (at < end && *at == ',') {
+    if (at < end && *at == delimiter) {
       field = at + 1;
       continue;
     }

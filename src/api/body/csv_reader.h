@@ -14,9 +14,10 @@ namespace sluice::api {
 // where a field begins, and inside of a field that began with one.
 class RecordScan {
  public:
+  explicit RecordScan(char delimiter) : delimiter_(delimiter) {}
   // Null: it does not end before `end`; then again with what follows. `begin` is what quote() counts from.
   [[nodiscard]] const char* run(const char* begin, const char* at, const char* end);
-  void clear() { *this = {}; }
+  void clear() { *this = RecordScan(delimiter_); }
 
   [[nodiscard]] bool in_quotes() const { return state_ == State::quoted; }
   // Where the last quoted field that run() came to begins; none: it came to none.
@@ -26,6 +27,7 @@ class RecordScan {
 
  private:
   enum class State : std::uint8_t { field, plain, quoted, quote };
+  char delimiter_;
   State state_ = State::field;
   std::size_t quote_ = none;
 };
@@ -35,7 +37,8 @@ class RecordScan {
 // for its end.
 class CsvReader final : public Reader {
  public:
-  CsvReader(const Shape& shape, const RowLimits& limits) : Reader(shape, limits) {}
+  CsvReader(const Shape& shape, const RowLimits& limits)
+      : Reader(shape, limits), delimiter_(shape.delimiter), scan_(shape.delimiter) {}
 
   [[nodiscard]] bool single() const override { return false; }
 
@@ -62,6 +65,7 @@ class CsvReader final : public Reader {
     return cell < names_.size() ? std::string_view(names_[cell]) : std::string_view{};
   }
 
+  const char delimiter_;
   std::vector<std::string> names_;      // of the header, once it has been read
   std::vector<std::uint32_t> columns_;  // their nodes
   std::vector<Cell> cells_;             // of the record that was parsed; no more than names_, or than are allowed

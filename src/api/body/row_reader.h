@@ -33,6 +33,7 @@ struct Value {
 struct Shape {
   std::vector<std::string> names;  // the same one may be there twice
   bool allow_unknown = false;
+  char delimiter = ',';  // between the fields of csv: ASCII, no quote and no line end
 };
 
 struct RowFault {

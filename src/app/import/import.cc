@@ -145,6 +145,7 @@ class Import {
   Outcome<void> work() {
     const auto format = format_of_file();
     if (!format) return std::unexpected(format.error());
+    if (auto read = read_delimiter(*format); !read) return read;
     if (auto opened = open_database(); !opened) return opened;
     auto input = Input::open(options_.file);
     if (!input) return std::unexpected(input.error());
@@ -171,6 +172,18 @@ class Import {
     }
     if (const auto format = format_named(name)) return *format;
     return fault(options_.file + ": say what it holds: --format csv, csj, ndjson or json", exit_usage);
+  }
+
+  Outcome<void> read_delimiter(api::BodyFormat format) {
+    const std::string& wanted = options_.delimiter;
+    if (wanted.empty()) return {};
+    if (format != api::BodyFormat::csv) return fault("--delimiter is for csv", exit_usage);
+    delimiter_ = wanted == "\\t" ? '\t' : wanted.front();
+    const bool one = wanted.size() == 1 || delimiter_ == '\t';
+    if (!one || static_cast<unsigned char>(delimiter_) >= 0x80 || std::string_view("\"\r\n").contains(delimiter_)) {
+      return fault("--delimiter is one character of ASCII, and neither a quote nor a line end", exit_usage);
+    }
+    return {};
   }
 
   Outcome<void> open_database() {
@@ -248,7 +261,7 @@ class Import {
       if (!column.generated) all.push_back(column.name);
     }
     if (format == api::BodyFormat::json || format == api::BodyFormat::ndjson) return all;
-    const api::Shape shape{.names = all};
+    const api::Shape shape{.names = all, .delimiter = delimiter_};
     const auto reader = api::RowReader::make(format, shape);
     std::string seen;
     for (auto next = reader->next();; next = reader->next()) {
@@ -298,6 +311,7 @@ class Import {
     auto prepared = loop_.run(sql::prepare_set(*database_, dialect_, table_, std::move(set), {}));
     if (!prepared) return fault(describe(prepared.error()));
     plan_.emplace(method, endpoint_, method_options_, pattern_, std::move(*prepared));
+    plan_->shape.delimiter = delimiter_;
     if (dialect_ == sql::Dialect::postgres) plan_->take_types(table_);
     target_ += " " + table_.name;
     for (const std::string& name : columns) target_ += " " + sql::quoted_identifier(name);
@@ -452,6 +466,7 @@ class Import {
   std::unique_ptr<sql::SharedDatabase> shared_;
   std::unique_ptr<sql::Database> database_;
   sql::Dialect dialect_{};
+  char delimiter_ = ',';
   std::uint32_t next_id_ = 0;
   sql::Table table_;
   std::vector<std::string> keys_;

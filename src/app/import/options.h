@@ -13,6 +13,7 @@ struct Options {
   std::string configuration = "sluice.toml";
   std::string database;           // a name in the configuration, or a URL; empty: the only one
   std::string format;             // csv, csj, ndjson, json; empty: the file's extension says it
+  std::string delimiter;          // of csv: one character of ASCII, or "\\t"; empty: a comma
   std::vector<std::string> keys;  // columns; empty: those of the primary key
   std::uint64_t batch = 10'000;   // rows of a transaction
   bool dry_run = false;
