@@ -228,7 +228,8 @@ def test_nothing_outside_the_root_can_be_had(serve, site, tmp_path):
                        "/sub/up/../secret", "/hello.txt%00", "/%00", "/self", "/self/x", "/fifo", "/socket",
                        "/hello.txt/", "/hello.txt/x", "/" + "x" * 300, "//etc/passwd", "/proc/self/root/etc/passwd"):
             status, _, body = curl(server, target)
-            assert status in (400, 404), target
+            climbs = target in ("/../secret", "/%2e%2e/secret", "/sub/../../secret")
+            assert status == (400 if climbs or "%00" in target else 404), target
             assert b"secret" not in body, target
         assert curl(server, "/sub/up/hello.txt")[2] == b"Hello, world.\n"  # a link that stays inside
         listed = {one["name"] for one in json.loads(curl(server, "/", "-H", "Accept: application/json")[2])["entries"]}

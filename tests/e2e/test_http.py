@@ -153,10 +153,11 @@ def test_forms_of_the_target(server):
             assert (answer.status, answer.body) == (200, HELLO), target
 
 
-@pytest.mark.parametrize("target", ["/../sluice.toml", "/%2e%2e/small.db", "/..%2fsmall.db", "/a/..%2f..%2fsmall.db",
-                                    "/%2e%2e%2fsmall.db", "/hello.txt%00", "/....//small.db", "//etc/passwd"])
-def test_nothing_outside_the_root_is_served(server, target):
-    assert server.get(target).status in (400, 403, 404)
+@pytest.mark.parametrize("target, status", [("/../sluice.toml", 400), ("/%2e%2e/small.db", 400), ("/..%2fsmall.db", 404),
+                                            ("/a/..%2f..%2fsmall.db", 404), ("/%2e%2e%2fsmall.db", 404), ("/hello.txt%00", 400),
+                                            ("/....//small.db", 404), ("//etc/passwd", 404)])
+def test_nothing_outside_the_root_is_served(server, target, status):
+    assert server.get(target).status == status
 
 
 @pytest.mark.parametrize("target", ["/sub%2Fhello.txt", "/sub%2fhello.txt", "/%2Fhello.txt", "/sub/..%2Fhello.txt"])
@@ -310,18 +311,18 @@ def test_an_answer_does_not_wait_for_a_body_that_waits_for_100(server):
 
 def test_unknown_methods_change_nothing(server):
     with server.connect() as connection:
-        for method in ("DELETE", "PUT", "PATCH", "POST", "BREW", "get"):
+        for method, status in (("DELETE", 405), ("PUT", 405), ("PATCH", 405), ("POST", 405), ("BREW", 501), ("get", 501)):
             connection.send(f"{method} /hello.txt HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n")
             answer = connection.read()
-            assert answer.status in (405, 501)
-            if answer.status == 405:
+            assert answer.status == status, method
+            if status == 405:
                 assert "GET" in answer.get("allow")
         assert connection.get("/hello.txt").body == HELLO
 
 
 def test_a_path_parameter_that_is_no_int_is_another_path(server):
     assert server.get("/numbers/one").status == 404
-    assert server.get("/numbers/99999999999999999999").status in (400, 404)
+    assert server.get("/numbers/99999999999999999999").status == 404
 
 
 def test_versions(server):

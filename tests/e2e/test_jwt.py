@@ -228,8 +228,11 @@ def test_no_spelling_of_a_path_goes_around(guarded, tmp_path):
                  "/%73ite/hello.txt", "/site//hello.txt", "/site/./hello.txt", "/site/%2e/hello.txt", "/SITE/hello.txt",
                  "/site;/hello.txt", "/site/../site/hello.txt", "http://test/site/hello.txt", "/site%00/hello.txt",
                  "/site\\hello.txt", "/numbers/7.csv", "/numbers/7.json", "/numbers/%37", "//numbers/7", "/numbers//7"):
+        status = 400 if path in ("/site%00/hello.txt", "/site\\hello.txt") else 401
+        if path in ("/%2fsite/hello.txt", "/SITE/hello.txt", "/site%2fhello.txt", "/site;/hello.txt"):
+            status = 404  # paths of the folder beside it
         answer = server.get(path)
-        assert answer.status in (400, 401, 404), (path, answer.status, answer.body)
+        assert answer.status == status, (path, answer.status, answer.body)
 
 
 def test_what_writes_is_guarded(guarded, small_sqlite):
@@ -242,7 +245,7 @@ use = ["auth"]''')
         before = count()
         assert server.get("/texts", "Content-Length: 0", method="POST").status == 401
         assert count() == before
-        assert ask(server, SECRET.token(), "/texts", method="POST").status in (200, 201, 204)
+        assert ask(server, SECRET.token(), "/texts", method="POST").status == 201
         assert count() == before + 1
     database.close()
 

@@ -1,4 +1,5 @@
 """Starting, stopping, and what operators see."""
+import datetime
 import json
 import os
 import re
@@ -213,11 +214,12 @@ def read_metrics(server):
 
 def test_metrics_of_requests_that_are_refused(sluice, files):
     server = sluice(files, server='body_limit = "1KiB"')
-    for request in ("GET / HTTP/1.1\r\n\r\n", "nonsense\r\n\r\n", f"PUT /{'a' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n",
-                    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n"):
+    for request, status in (("GET / HTTP/1.1\r\n\r\n", 400), ("nonsense\r\n\r\n", 400),
+                            (f"PUT /{'a' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+                            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n", 413)):
         with server.connect() as connection:
             connection.send(request)
-            assert connection.read().status in (400, 413, 414)
+            assert connection.read().status == status
     samples = read_metrics(server)
     for method, status in (("GET", 400), ("_OTHER", 400), ("PUT", 414), ("POST", 413)):
         labels = f'{{http_request_method="{method}",http_response_status_code="{status}",url_scheme="http"}}'
@@ -300,13 +302,28 @@ get = "SELECT n FROM numbers WHERE n = :n"
 
 def test_the_access_log_is_json_lines(sluice, files):
     server = sluice(files, server='access_log = "stdout"')
-    assert server.get("/hello.txt?a=\"b\\").status in (200, 400)
-    assert server.get("/hello.txt").status == 200
-    assert server.get("/nothing").status == 404
+    before = time.time()
+    body = server.get("/hello.txt?a=\"b\\", "User-Agent: it's \"one\"").body
+    assert server.get("/hello.txt", method="HEAD").status == 200
+    missing = server.get("/nothing")
+    with server.connect() as connection:
+        connection.send("nonsense\r\n\r\n")
+        refused = connection.read()
+    after = time.time()
     server.stop()
     lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
-    assert {200, 404} <= {value for line in lines for value in line.values() if isinstance(value, int)}
-    assert any("/hello.txt" in str(line) for line in lines)
+    for line in lines:
+        written = line.pop("time")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", written)
+        assert before - 60 < datetime.datetime.fromisoformat(written).timestamp() < after + 60
+        assert isinstance(line["duration_us"], int) and 0 <= line.pop("duration_us") <= (after - before) * 1e6
+    client = {"client": "127.0.0.1"}
+    asked = {**client, "method": "GET", "host": "test", "user_agent": ""}
+    assert lines == [
+        {**asked, "target": "/hello.txt?a=\"b\\", "user_agent": "it's \"one\"", "status": 200, "bytes": len(body)},
+        {**asked, "method": "HEAD", "target": "/hello.txt", "status": 200, "bytes": 0},
+        {**asked, "target": "/nothing", "status": 404, "bytes": len(missing.body)},
+        {**client, "status": 400, "bytes": len(refused.body)}]
 
 
 def test_the_access_log_is_off_by_default(sluice, files):

@@ -182,7 +182,8 @@ def test_of_those_who_have_seen_one_state_one_writes(items, path):
             target = path.format(one)
             tag = items.call("GET", target).get("etag")
             statuses = sorted(pool.map(patch, range(writers), [target] * writers, [tag] * writers))
-            assert statuses[0] in (200, 204) and statuses[1:] == [412] * (writers - 1), items.server.log
+            # The statement of /counted returns no columns.
+            assert statuses == [204 if "counted" in path else 200] + [412] * (writers - 1), items.server.log
 
         def put(number):
             return items.call("PUT", "/items/70", {"name": f"by {number}", "rev": 1}, "If-None-Match: *").status
