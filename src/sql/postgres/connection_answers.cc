@@ -247,7 +247,8 @@ void Connection::handle_ready(const Message& message) {
   }
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
-    in_transaction_ = false;
+    // A SET of our own ends before the transaction that was sent behind it has begun.
+    if (flight_size_ == 0 || foremost().setting) in_transaction_ = false;
   } else if (!in_transaction_) {
     break_off("a statement left a transaction open");
   }

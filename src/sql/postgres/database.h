@@ -14,14 +14,9 @@
 #include "sql/postgres/pool.h"
 #include "sql/postgres/types.h"
 
-namespace sluice::sql {
-struct ParsedSql;
-}
-
 namespace sluice::sql::postgres {
 
 class ParallelCursor;
-struct Description;
 
 // One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
 // server does. Cursors and tasks that it gave must be gone before it is destroyed.
@@ -54,9 +49,6 @@ class Database final : public sql::Database {
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
 
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<ParallelCursor> cursor);
-
-  [[nodiscard]] core::Task<Result<void>> apply_declared(Query& conversation, const ParsedSql& parsed,
-                                                        Statement& statement, Description& description);
 
   // A transaction without a deadline of its own ends with the statement timeout.
   [[nodiscard]] TransactionOptions bounded(TransactionOptions options);

@@ -26,20 +26,23 @@ Statement own(std::string text, std::string_view column = {}, std::uint32_t type
   return statement;
 }
 
-// Parse was told these types; PREPARE wants names.
-std::string_view name_of_type(std::uint32_t oid) {
-  switch (oid) {
-    case 16:
-      return "bool";
-    case 20:
-      return "int8";
-    case 25:
-      return "text";
-    case 701:
-      return "float8";
-    default:
-      return "unknown";
+// PREPARE takes names of types, where Parse takes numbers.
+core::Task<Result<std::string>> names_of_types(Pool& pool, const Statement& statement) {
+  std::string numbers;
+  for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
+    numbers +=
+        (i == 0 ? "" : ",") + std::to_string(i < statement.parameter_types.size() ? statement.parameter_types[i] : 0);
   }
+  const Statement ask = own(
+      "SELECT string_agg(CASE WHEN type = 0 THEN 'unknown' ELSE pg_catalog.format_type(type, NULL) END, ',' ORDER BY "
+      "place) FROM unnest('{" +
+          numbers + "}'::oid[]) WITH ORDINALITY AS types (type, place)",
+      "string_agg", 25);
+  auto asking = Transaction::reading(pool, {.deadline = pool.reactor().now() + patience, .settings = {}});
+  auto names = co_await asking.finish(ask, {}, SIZE_MAX);
+  if (!names) co_return std::unexpected(std::move(names.error()));
+  if (names->rows.rows != 1) co_return std::unexpected(refused("the server does not know the parameters' types"));
+  co_return std::string(names->rows.row(0)[0].view());
 }
 
 // What EXPLAIN says of a statement that is prepared as `name`, for no values in particular and with all other ways to
@@ -94,14 +97,11 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
 
   // A generic plan, which only a statement that is prepared by SQL has.
   const std::string name = "sluice_parallel_" + std::to_string(statement.id);
-  std::string types;
+  const auto types = co_await names_of_types(pool_, statement);
+  if (!types) co_return std::unexpected(types.error());
   std::string values;
-  for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
-    const std::uint32_t type = i < statement.parameter_types.size() ? statement.parameter_types[i] : 0;
-    types += (i == 0 ? "" : ", ") + std::string(name_of_type(type));
-    values += i == 0 ? "NULL" : ", NULL";
-  }
-  const std::string define = "(" + types + ") AS " + statement.text;
+  for (std::size_t i = 0; i < statement.parameters.size(); ++i) values += i == 0 ? "NULL" : ", NULL";
+  const std::string define = "(" + *types + ") AS " + statement.text;
   auto plan = co_await explain(pool_, name, define, values, {});
   if (!plan && plan.error().sqlstate == "42501") {
     // A login that has no rights but those of the roles that it takes for its requests. What reads the table may tell
