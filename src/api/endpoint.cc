@@ -23,8 +23,9 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
       cache_control(options.cache_control ? options.cache_control->value : std::string{}),
       statement(std::move(prepared)) {
   statement.one_row = object;
-  for (const sql::Parameter& parameter : statement.parameters) {
-    sources.push_back(source_of(parameter, options.params, pattern, false));
+  for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
+    sources.push_back(source_of(statement.parameters[i], options.params, pattern, false));
+    take_type(sources.back(), statement, i);
   }
   if (statement.parallel) {
     // A client that names them is not listened to: the database has the values, or, in a batch, they are the whole
@@ -38,6 +39,8 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
     set(statement.parallel->from, sql::first_tid);
     set(statement.parallel->to, sql::last_tid);
   }
+  query = QueryNames(options.query);
+  query.add(sources);
   from_client = std::ranges::any_of(sources, [](const Source& source) { return source.from != From::environment; });
   layouts = make_layouts(statement.columns, object);
   if (!options.version.value.empty()) version = Version::of(options.version.value, statement.columns);
@@ -114,6 +117,7 @@ class Endpoint::RowsBody final : public http::BodySource {
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);

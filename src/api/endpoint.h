@@ -11,6 +11,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/query_names.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/source.h"
@@ -37,7 +38,8 @@ struct EndpointPlan {
   std::string cache_control;
   sql::Statement statement;
   std::vector<Source> sources;  // in the order of the statement's parameters
-  bool from_client = false;     // a value comes with the request
+  QueryNames query;
+  bool from_client = false;  // a value comes with the request
   Layouts layouts;
   std::optional<Version> version;          // of an object: its ETag
   std::shared_ptr<const RolePlan> role;    // null: it runs as the login

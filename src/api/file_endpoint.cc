@@ -36,6 +36,7 @@ std::string check_file_columns(std::span<const sql::Column> columns) {
 }
 
 core::Async<http::Response> FileEndpoint::handle(http::Request& request) {
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);

@@ -45,7 +45,9 @@ struct ParamOptions {
     v.field("trim", &ParamOptions::trim, "Blanks at the ends of the value do not count.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
-            "empty value of a type other than `text` counts as missing.");
+            "empty value of a type other than `text` counts as missing. `int[]`, `text[]`, `real[]`, `bool[]`: all "
+            "values of the query parameter (`?id=1&id=3`), for `id = ANY(:id)` of PostgreSQL, and as a JSON array for "
+            "`id IN (SELECT value FROM json_each(:id))` of SQLite.");
     v.field("default", &ParamOptions::default_value,
             "The value where the request has none. Without it the value is NULL.");
     v.field("required", &ParamOptions::required, "A request without the parameter is answered 400.");
@@ -55,6 +57,13 @@ struct ParamOptions {
     v.shorthand("type");
   }
 };
+
+// What becomes of parameters of the query string that nothing takes.
+enum class QueryParameters : std::uint8_t { known, any };
+
+inline NameOf<QueryParameters> names_of(QueryParameters) {
+  return {{"known", QueryParameters::known}, {"any", QueryParameters::any}};
+}
 
 enum class Returns : std::uint8_t { rows, object, file };
 
@@ -226,6 +235,7 @@ struct EndpointOptions {
   std::optional<MethodOptions> patch;
   std::optional<MethodOptions> delete_;
   std::vector<Named<ParamOptions>> params;
+  QueryParameters query = QueryParameters::known;
   std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
   Located<std::string> version;
@@ -279,6 +289,9 @@ struct EndpointOptions {
     v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or [endpoint.patch].");
     v.field("delete", &EndpointOptions::delete_, "The statement that answers DELETE, or [endpoint.delete].");
     v.field("params", &EndpointOptions::params, "What the statement's parameters are.");
+    v.field("query", &EndpointOptions::query,
+            "Parameters of the query string that nothing takes: `known`: they are answered 400, with those that are "
+            "possible; `any`: they are passed over.");
     v.field("timeout", &EndpointOptions::timeout,
             "How long the statement may run before it is cancelled and answered 504. Without it the database's "
             "`statement_timeout` holds.",

@@ -26,15 +26,6 @@ std::optional<char> next_byte(std::string_view& text) {
   return byte;
 }
 
-bool equals_decoded(std::string_view encoded, std::string_view plain) {
-  if (is_plain(encoded)) return encoded == plain;
-  while (!encoded.empty() && !plain.empty()) {
-    if (next_byte(encoded) != plain[0]) return false;
-    plain.remove_prefix(1);
-  }
-  return encoded.empty() && plain.empty();
-}
-
 }  // namespace
 
 bool append_decoded(std::string_view encoded, std::string& out) {
@@ -46,25 +37,35 @@ bool append_decoded(std::string_view encoded, std::string& out) {
   return true;
 }
 
-bool QueryString::repeats(std::string_view name) const {
-  int count = 0;
-  for (std::string_view rest = query_; !rest.empty();) {
-    const auto end = std::min(rest.find('&'), rest.size());
-    const std::string_view pair = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    count += equals_decoded(pair.substr(0, pair.find('=')), name) ? 1 : 0;
+bool equals_decoded(std::string_view encoded, std::string_view plain) {
+  if (is_plain(encoded)) return encoded == plain;
+  while (!encoded.empty() && !plain.empty()) {
+    if (next_byte(encoded) != plain[0]) return false;
+    plain.remove_prefix(1);
   }
-  return count > 1;
+  return encoded.empty() && plain.empty();
 }
 
-std::optional<QueryString::Value> QueryString::find(std::string_view name) const {
-  for (std::string_view rest = query_; !rest.empty();) {
-    const auto end = rest.find('&');
-    const std::string_view pair = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
-    const auto equals = pair.find('=');
-    if (!equals_decoded(pair.substr(0, equals), name)) continue;
-    std::string_view value = equals == std::string_view::npos ? std::string_view{"", 0} : pair.substr(equals + 1);
+QueryPairs::Pair QueryPairs::next() {
+  const std::string_view pair = rest_.substr(0, rest_.find('&'));
+  rest_.remove_prefix(pair.size());
+  skip();
+  const auto equals = pair.find('=');
+  if (equals == pair.npos) return {.name = pair, .value = {pair.data() + pair.size(), 0}};
+  return {.name = pair.substr(0, equals), .value = pair.substr(equals + 1)};
+}
+
+bool QueryPairs::has(std::string_view name) const {
+  for (QueryPairs left = *this; !left.done();) {
+    if (equals_decoded(left.next().name, name)) return true;
+  }
+  return false;
+}
+
+std::optional<QueryString::Value> QueryString::next(std::string_view name, QueryPairs& pairs) const {
+  while (!pairs.done()) {
+    const auto [encoded, value] = pairs.next();
+    if (!equals_decoded(encoded, name)) continue;
     if (is_plain(value)) return Value{value};
     const std::size_t begin = scratch_.size();
     const bool broken = !append_decoded(value, scratch_);

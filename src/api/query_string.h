@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,28 @@ namespace sluice::api {
 
 // Appends a name or a value of a query string, decoded. False: an escape is none; what came before it is appended.
 [[nodiscard]] bool append_decoded(std::string_view encoded, std::string& out);
+
+// Whether a name or a value is this text when it is decoded.
+[[nodiscard]] bool equals_decoded(std::string_view encoded, std::string_view plain);
+
+// The pairs of a query string, still encoded; what is empty between two `&` is none.
+class QueryPairs {
+ public:
+  struct Pair {
+    std::string_view name;
+    std::string_view value;  // empty without a `=`
+  };
+  explicit QueryPairs(std::string_view query) : rest_(query) { skip(); }
+  [[nodiscard]] bool done() const { return rest_.empty(); }
+  Pair next();
+  // Whether one that is to come has the name.
+  [[nodiscard]] bool has(std::string_view name) const;
+
+ private:
+  void skip() { rest_.remove_prefix(std::min(rest_.find_first_not_of('&'), rest_.size())); }
+
+  std::string_view rest_;
+};
 
 // Looks a parameter up in a query string (`a=1&b=two+words`), decoding '+' and percent escapes. The view is into the
 // query, or into `scratch` where something had to be decoded; `scratch` never moves while it is looked up in, so that
@@ -25,9 +48,14 @@ class QueryString {
     scratch_.reserve(query.size());
   }
 
-  [[nodiscard]] std::optional<Value> find(std::string_view name) const;
-  // Whether it comes more than once.
-  [[nodiscard]] bool repeats(std::string_view name) const;
+  // The first of the name.
+  [[nodiscard]] std::optional<Value> find(std::string_view name) const {
+    QueryPairs pairs(query_);
+    return next(name, pairs);
+  }
+  // The next of the name among the pairs that are left.
+  [[nodiscard]] std::optional<Value> next(std::string_view name, QueryPairs& pairs) const;
+  [[nodiscard]] QueryPairs pairs() const { return QueryPairs(query_); }
 
  private:
   std::string_view query_;

@@ -53,13 +53,19 @@ TEST(QueryString, EarlierViewsStay) {
   EXPECT_EQ(b->text, std::string(300, ' '));
 }
 
-TEST(QueryString, SaysWhatComesMoreThanOnce) {
+TEST(QueryString, GivesAllOfAName) {
   std::string scratch;
-  const QueryString query("a=1&b&%61=2&c=&b=%zz&aa=1", scratch);
-  EXPECT_TRUE(query.repeats("a"));
-  EXPECT_TRUE(query.repeats("b"));
-  EXPECT_FALSE(query.repeats("c"));
-  EXPECT_FALSE(query.repeats("d"));
+  const QueryString query("a=1&b&%61=two+words&&c=&a=%zz&aa=1", scratch);
+  QueryPairs pairs = query.pairs();
+  EXPECT_EQ(query.next("a", pairs)->text, "1");
+  EXPECT_TRUE(pairs.has("a"));
+  EXPECT_TRUE(pairs.has("b"));
+  EXPECT_EQ(query.next("a", pairs)->text, "two words");
+  EXPECT_FALSE(pairs.has("b"));
+  EXPECT_TRUE(query.next("a", pairs)->broken);
+  EXPECT_FALSE(pairs.has("a"));
+  EXPECT_FALSE(query.next("a", pairs));
+  EXPECT_TRUE(pairs.done());
 }
 
 TEST(QueryString, AnEmptyOneHasNothing) {

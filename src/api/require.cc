@@ -255,12 +255,23 @@ std::vector<int> Guards::statuses() const {
   return statuses;
 }
 
+    take_type(into.sources.back(), statement, into.sources.size() - 1);
 // One request before the guards. What is unknown is not asked for where the rest decides.
 struct Guards::Case {
   const http::Request& request;
   std::span<const std::optional<bool>> known;
   Binder binder;
   std::optional<http::Response> refusal;  // of a value that cannot be read
+void Guards::add_to(QueryNames& query) const {
+  for (const Rule& rule : rules_) add_to(query, rule.root);
+  for (const Query& one : queries_) query.add(one.sources);
+}
+
+void Guards::add_to(QueryNames& query, const Node& node) {
+  query.add(node.sources);
+  for (const Node& part : node.parts) add_to(query, part);
+}
+
   std::optional<std::size_t> wanted;
 
   std::optional<std::string> value(const Source& source) {

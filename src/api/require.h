@@ -12,6 +12,7 @@
 
 #include "api/failures.h"
 #include "api/options.h"
+#include "api/query_names.h"
 #include "api/source.h"
 #include "core/task.h"
 #include "http/message.h"
@@ -78,6 +79,9 @@ class Guards {
   // What it may answer.
   [[nodiscard]] std::vector<int> statuses() const;
 
+  // Of all values that it compares or asks with.
+  void add_to(QueryNames& query) const;
+
   // How far it can be told: whether all hold, what refuses the request, or which query must be asked first.
   struct Verdict {
     std::optional<http::Response> refusal;
@@ -110,6 +114,7 @@ class Guards {
   };
   struct Case;
 
+  static void add_to(QueryNames& query, const Node& node);
   [[nodiscard]] Node make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,
                           bool must_hold);
 

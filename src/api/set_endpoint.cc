@@ -33,7 +33,8 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries),
-      set(std::move(prepared)) {
+      set(std::move(prepared)),
+      query(endpoint.query) {
   row_limits.row_bytes = row_limit(endpoint, options);
   for (const auto& column : options.columns) {
     Source source = column_source(column, pattern);
@@ -47,9 +48,12 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
         options.columns, [&](const auto& one) { return sql::shared_parameter(one.name.value) == parameter.name; });
     shared.push_back(column != options.columns.end() ? column_source(*column, pattern)
                                                      : source_of(parameter, endpoint.params, pattern, false));
+    if (set.dialect == sql::Dialect::postgres) shared.back().array = sql::ArrayForm{};
     // Without it the request would mean no rows that are there, and add others each time.
     if (column != options.columns.end() && column->value.key) shared.back().required = true;
   }
+  query.add(shared);
+  query.add("dry-run");
 }
 
 void SetWritePlan::take_types(const sql::Table& table) {
@@ -70,6 +74,7 @@ std::string_view SetWritePlan::credential() const {
 
 core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request);
 }
 
@@ -93,7 +98,6 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   std::string scratch;
   bool dry_run = false;
   const QueryString query(request.query, scratch);
-  if (query.repeats("dry-run")) co_return http::problem(400, "The parameter \"dry-run\" comes more than once.");
   if (const auto asked = query.find("dry-run")) {
     dry_run = asked->text.empty() || asked->text == "true" || asked->text == "1";
     if (!dry_run && asked->text != "false" && asked->text != "0") {

@@ -9,6 +9,7 @@
 #include "api/error_map.h"
 #include "api/failures.h"
 #include "api/options.h"
+#include "api/query_names.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/schema/row_check.h"
@@ -39,9 +40,10 @@ struct SetWritePlan {
   std::uint64_t more_body = 0;            // by how much that is beyond the server's own
   RowLimits row_limits;
   sql::SetPlan set;
-  Shape shape;                                   // of the body
-  std::vector<Source> staged;                    // in the order of SetPlan::staged
-  std::vector<Source> shared;                    // in the order of SetPlan::parameters
+  Shape shape;                 // of the body
+  std::vector<Source> staged;  // in the order of SetPlan::staged
+  std::vector<Source> shared;  // in the order of SetPlan::parameters
+  QueryNames query;
   std::shared_ptr<const RolePlan> role;          // null: it runs as the login
   std::shared_ptr<const Guards> guards;          // null: nothing is required
   std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever

@@ -5,8 +5,11 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "api/decimal.h"
 #include "api/query_string.h"
+#include "base/buffer.h"
 #include "base/credentials.h"
+#include "base/json.h"
 #include "sql/parameters.h"
 
 namespace sluice::api {
@@ -53,8 +56,9 @@ std::string_view name_of(sql::ParameterType type) {
       return "a number";
     case sql::ParameterType::boolean:
       return "true or false";
+    default:
+      return name_of(sql::element_of(type));
   }
-  return "text";
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -105,8 +109,67 @@ bool kind_fits(sql::ParameterType type, Value::Kind kind) {
     case sql::ParameterType::integer:
     case sql::ParameterType::real:
       return kind == Value::Kind::number || kind == Value::Kind::string;
+    default:  // lists come from the query string alone
+      return false;
   }
-  return true;
+}
+
+// `text` is an integer: 007 and -0 become 7 and 0, so that a value has one spelling wherever it is compared.
+std::string_view canonical_integer(std::string_view text, std::forward_list<std::string>& rewritten) {
+  const bool negative = text.starts_with('-');
+  std::string_view digits = text.substr(negative ? 1 : 0);
+  if (!digits.starts_with('0') || text.size() == 1) [[likely]]
+    return text;
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  if (!negative || digits == "0") return digits;
+  return rewritten.emplace_front("-" + std::string(digits));
+}
+
+// All values of a query parameter as one text: PostgreSQL's array, or a JSON array. An error is the reason; nothing:
+// there are none.
+std::expected<std::optional<std::string>, std::string> list_of(const QueryString& query, const Source& source) {
+  const sql::ParameterType type = sql::element_of(source.type);
+  const bool is_array = source.array.has_value();
+  std::forward_list<std::string> rewritten;
+  Buffer list;
+  QueryPairs pairs = query.pairs();
+  while (const auto value = query.next(source.key, pairs)) {
+    if (value->broken) return std::unexpected("has a percent escape that is none");
+    std::string_view text = source.trim ? trimmed(value->text) : value->text;
+    if (text.empty() && type != sql::ParameterType::text) continue;
+    if (!sql::fits(type, text)) return std::unexpected("must be " + std::string(name_of(type)) + ", each time");
+    if (text.contains('\0')) return std::unexpected("holds a NUL character");
+    list.push_back(list.empty() ? (is_array ? '{' : '[') : ',');
+    switch (type) {
+      case sql::ParameterType::boolean:
+        list.append(text.starts_with('t') || text == "1" ? "true" : "false");
+        break;
+      case sql::ParameterType::integer:
+        list.append(canonical_integer(text, rewritten));
+        break;
+      case sql::ParameterType::real: {
+        const auto decimal = parse_decimal(text);  // JSON takes neither `.5` nor `1.`
+        if (!decimal) return std::unexpected("must be " + std::string(name_of(type)) + ", each time");
+        list.append((decimal->negative ? "-" : "") + (decimal->digits.empty() ? "0" : decimal->digits) + "e" +
+                    std::to_string(decimal->exponent));
+        break;
+      }
+      default:
+        list.push_back('"');
+        if (is_array) {
+          for (const char c : text) {
+            if (c == '"' || c == '\\') list.push_back('\\');
+            list.push_back(c);
+          }
+        } else {
+          append_json_escaped(list, text);
+        }
+        list.push_back('"');
+    }
+  }
+  if (list.empty()) return std::nullopt;
+  list.push_back(is_array ? '}' : ']');
+  return std::string(list.view());
 }
 
 void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
@@ -136,37 +199,15 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
 }  // namespace
 
 std::optional<std::string> integer_of(std::string_view number) {
-  const auto mark = number.find_first_of(".eE");
-  if (mark == number.npos) return std::nullopt;
-  const bool negative = number.starts_with('-');
-  std::string digits(number.substr(negative ? 1 : 0, mark - (negative ? 1 : 0)));
-  const auto e = number.find_first_of("eE");
-  std::int64_t exponent = 0;
-  if (number[mark] == '.') {
-    const std::string_view fraction = number.substr(mark + 1, e == number.npos ? e : e - mark - 1);
-    digits += fraction;
-    exponent = -static_cast<std::int64_t>(fraction.size());
-  }
-  if (e != number.npos) {
-    std::string_view text = number.substr(e + 1);
-    if (text.starts_with('+')) text.remove_prefix(1);
-    std::int64_t more = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), more);
-    if (error != std::errc{} || end != text.data() + text.size() || more > 1'000'000 || more < -1'000'000) {
-      return std::nullopt;
-    }
-    exponent += more;
-  }
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
-  for (; exponent < 0 && digits.ends_with('0'); ++exponent) digits.pop_back();
-  if (digits.empty()) return "0";
-  constexpr std::size_t most_digits = 19;
-  if (exponent < 0 || digits.size() > most_digits ||
-      static_cast<std::uint64_t>(exponent) > most_digits - digits.size()) {
-    return std::nullopt;
-  }
-  digits.append(static_cast<std::size_t>(exponent), '0');
-  if (negative) digits.insert(0, 1, '-');
+  constexpr std::uint64_t most_digits = 19;
+  if (number.find_first_of(".eE") == number.npos) return std::nullopt;
+  const auto decimal = parse_decimal(number);
+  if (!decimal || decimal->exponent < 0) return std::nullopt;
+  if (static_cast<std::uint64_t>(decimal->exponent) + decimal->digits.size() > most_digits) return std::nullopt;
+  std::string digits = decimal->negative ? "-" : "";
+  digits += decimal->digits;
+  digits.append(static_cast<std::size_t>(decimal->exponent), '0');
+  if (decimal->digits.empty()) digits = "0";
   if (!sql::fits(sql::ParameterType::integer, digits)) return std::nullopt;
   return digits;
 }
@@ -240,6 +281,13 @@ Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pa
   return source;
 }
 
+void take_type(Source& source, const sql::Statement& statement, std::size_t parameter) {
+  if (parameter >= statement.described_types.size()) return;
+  const std::uint32_t oid = statement.described_types[parameter];
+  source.integral = oid == 21 || oid == 23 || oid == 20;  // int2, int4, int8
+  source.array = sql::array_form(oid);
+}
+
 std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
                                              std::span<const Value> row, std::vector<sql::Argument>& into) {
   const QueryString query(request.query, scratch_);
@@ -254,7 +302,11 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         text = request.path_values[source.path_index];
         break;
       case From::query:
-        if (const auto value = query.find(source.key)) {
+        if (sql::is_list(source.type)) {
+          auto list = list_of(query, source);
+          if (!list) return refuse(std::move(list.error()));
+          if (*list) text = rewritten_.emplace_front(std::move(**list));
+        } else if (const auto value = query.find(source.key)) {
           if (value->broken) return refuse("has a percent escape that is none");
           text = value->text;
         }
@@ -320,8 +372,9 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     if (text && source.trim) text = trimmed(*text);
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
     if (!text && !is_null && source.default_text) text = *source.default_text;
-    if (text && source.checked && !sql::fits(source.type, *text)) {
-      return refuse("must be " + std::string(name_of(source.type)));
+    if (text && source.checked && !sql::is_list(source.type)) {
+      if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));
+      if (source.type == sql::ParameterType::integer) text = canonical_integer(*text, rewritten_);
     }
     if (text && source.integral && source.from == From::path &&
         !sql::fits(sql::ParameterType::integer, text->substr(text->starts_with('+') ? 1 : 0))) {
@@ -344,6 +397,21 @@ http::Response refuse_value(const ValueFault& fault) {
   }
   const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
+}
+
+std::vector<Source> declared_sources(const EndpointOptions& endpoint, const MethodOptions* method,
+                                     const http::Pattern& pattern, bool in_body) {
+  std::vector<Source> sources;
+  for (const sql::Parameter& parameter : declared_parameters(endpoint, pattern)) {
+    sources.push_back(source_of(parameter, endpoint.params, pattern, in_body));
+  }
+  for (const auto& param : endpoint.params) {
+    if (!param.value.type) sources.push_back(source_of({param.name.value, {}}, endpoint.params, pattern, in_body));
+  }
+  if (method != nullptr) {
+    for (const auto& column : method->columns) sources.push_back(column_source(column, pattern));
+  }
+  return sources;
 }
 
 std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options, const http::Pattern& pattern) {

@@ -43,11 +43,11 @@ struct Source {
   bool asks_presence = false;  // From::body, From::upload: the value is whether it has come: "true" or "false"
   bool required = false;
   bool trim = false;
-  std::optional<std::string> default_text;  // From::environment: the variable's value
-  sql::ParameterType type = sql::ParameterType::text;
+  std::optional<std::string> default_text;             // From::environment: the variable's value
+  sql::ParameterType type = sql::ParameterType::text;  // a list: all values of the query parameter
   bool checked = false;   // the configuration says the type, so a value is checked before the database sees it
   bool integral = false;  // the database's own type is one of integers
-  std::optional<sql::ArrayForm> array{};  // it is one of arrays, which JSON's arrays are written as
+  std::optional<sql::ArrayForm> array{};  // it is one of arrays, which lists and JSON's arrays are written as
 };
 
 // The name of the first source whose value is a credential, by the name of the parameter or of where it comes from;
@@ -69,6 +69,14 @@ struct SourceName {
 
 // The source of a column's value: the body's field of its name, if nothing else is said.
 [[nodiscard]] Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern);
+
+// All that the configuration says of values for one method, null: GET. What the request is asked for by another way,
+// such as what is required of it, is to be read as they are.
+[[nodiscard]] std::vector<Source> declared_sources(const EndpointOptions& endpoint, const MethodOptions* method,
+                                                   const http::Pattern& pattern, bool in_body);
+
+// What PostgreSQL takes the statement's parameter of this index for.
+void take_type(Source& source, const sql::Statement& statement, std::size_t parameter);
 
 // What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
 [[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
@@ -97,7 +105,7 @@ class Binder {
  private:
   std::span<const Upload> uploads_;
   std::string scratch_;                       // decoded query parameters
-  std::forward_list<std::string> rewritten_;  // integers and arrays of the body, as the database reads them
+  std::forward_list<std::string> rewritten_;  // integers, arrays and lists, as the database reads them
 };
 
 // "The parameter \"id\" must be an integer."

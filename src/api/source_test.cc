@@ -84,6 +84,44 @@ TEST_F(SourceTest, IntegersHoweverTheyAreWritten) {
   EXPECT_EQ(bound(path), "! must be an integer");
 }
 
+TEST_F(SourceTest, IntegersHaveOneSpelling) {
+  const Source n = source("n", {}, false, sql::ParameterType::integer);
+  const std::pair<const char*, const char*> written[] = {{"0", "0"},     {"-0", "0"}, {"00", "0"},  {"007", "7"},
+                                                         {"-007", "-7"}, {"7", "7"},  {"-7", "-7"}, {"", "NULL"}};
+  for (const auto& [text, value] : written) {
+    query = std::string("n=") + text;
+    EXPECT_EQ(bound(n), value) << text;
+  }
+  for (const char* none : {"%2B7", "+7", "7+", "0x7", "-", "7.0", "--7"}) {
+    query = std::string("n=") + none;
+    EXPECT_EQ(bound(n), "! must be an integer") << none;
+  }
+}
+
+TEST_F(SourceTest, ListsAreAllValuesOfAParameter) {
+  const auto list = [&](sql::ParameterType type, const char* text, bool array) {
+    query = text;
+    Source one = source("n", {}, false, type);
+    if (array) one.array = sql::ArrayForm{};
+    return bound(one);
+  };
+  using enum sql::ParameterType;
+  EXPECT_EQ(list(integers, "n=1&n=&n=-007&m=3", true), "{1,-7}");
+  EXPECT_EQ(list(integers, "n=1&%6e=7", false), "[1,7]");
+  EXPECT_EQ(list(reals, "n=.50&n=-1.&n=1e3&n=0.0", false), "[5e-1,-1e0,1e3,0e0]");
+  EXPECT_EQ(list(booleans, "n=t&n=0&n=false", true), "{true,false,false}");
+  EXPECT_EQ(list(texts, "n=a%22b%5C&n=&n=c,d", true), R"({"a\"b\\","","c,d"})");
+  EXPECT_EQ(list(texts, "n=a%22b%5C&n=&n=c,d", false), R"(["a\"b\\","","c,d"])");
+  EXPECT_EQ(list(integers, "n=&m=1", true), "NULL");
+  EXPECT_EQ(list(integers, "n=1&n=x", true), "! must be an integer, each time");
+  EXPECT_EQ(list(texts, "n=1&n=%zz", true), "! has a percent escape that is none");
+  EXPECT_EQ(list(texts, "n=1&n=%00", true), "! holds a NUL character");
+  ParamOptions required;
+  required.required = true;
+  query = "n=";
+  EXPECT_EQ(bound(source("n", required, false, integers)), "! is missing");
+}
+
 TEST_F(SourceTest, AHeaderThatIsRepeatedIsRefused) {
   const Source header = source("who", from("header.X-Who"));
   fields = {{"X-Who", "ada"}, {"Accept", "*/*"}, {"x-who", "bob"}};

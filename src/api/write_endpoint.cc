@@ -22,9 +22,6 @@ bool begins_with_insert(std::string_view sql) {
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
 }
 
-// Of int2, int4, int8.
-bool is_integer(std::uint32_t oid) { return oid == 21 || oid == 23 || oid == 20; }
-
 // Without it, it would not be known which row is meant.
 bool is_key(std::string_view parameter, const MethodOptions& options) {
   return std::ranges::any_of(options.columns, [&](const auto& column) {
@@ -87,7 +84,8 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       inserts(creates(method, options)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
-      retries(options.retries) {
+      retries(options.retries),
+      query(endpoint.query) {
   row_limits.row_bytes = row_limit(endpoint, options);
   const bool in_body = method != http::Method::delete_;
   for (sql::Statement& statement : statements) {
@@ -96,10 +94,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       const sql::Parameter& parameter = step.statement.parameters[i];
       const auto of_table = table_source(parameter.name, options, pattern);
       Source source = of_table ? *of_table : source_of(parameter, endpoint.params, pattern, in_body);
-      if (i < step.statement.described_types.size()) {
-        source.integral = is_integer(step.statement.described_types[i]);
-        source.array = sql::array_form(step.statement.described_types[i]);
-      }
+      take_type(source, step.statement, i);
       if (of_table && (method == http::Method::patch || method == http::Method::delete_)) {
         source.required |= is_key(parameter.name, options) && !source.default_text;
       }
@@ -110,6 +105,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       }
       step.sources.push_back(std::move(source));
     }
+    query.add(step.sources);
     before.push_back(std::move(step));
   }
   std::vector<Source*> sources;
@@ -177,6 +173,7 @@ core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
   const auto wish = wish_of(request);
   if (!wish) return not_acceptable();
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request, *wish);
 }
 

@@ -11,6 +11,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/query_names.h"
 #include "api/require.h"
 #include "api/role.h"
 #include "api/schema/row_check.h"
@@ -79,6 +80,7 @@ struct WritePlan {
   std::optional<LocationPattern> location;
   Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
+  QueryNames query;
   std::shared_ptr<const RolePlan> role;          // null: it runs as the login
   std::shared_ptr<const Guards> guards;          // null: nothing is required
   std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever

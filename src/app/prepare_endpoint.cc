@@ -105,6 +105,7 @@ void EndpointPreparation::prepare_get() {
   if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   made_.get = std::move(made);
+  if (made->guards) made->guards->add_to(made->query);
   if (options_.version.value.empty()) return;
   if (!made_.get->version) {
     std::vector<std::string_view> names;
@@ -152,6 +153,8 @@ void EndpointPreparation::prepare_changes() {
     made->guards = *guards;
   }
   for (const auto& table : options_.changes->tables) {
+  made->query = api::QueryNames(options_.query);
+  if (made->guards) made->guards->add_to(made->query);
     const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
     auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
     if (!prepared) prepared.error().position = 0;  // nobody has written the text
@@ -225,6 +228,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   complete(*made, writing);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   made_.sets.push_back(std::move(made));
+  if (made->guards) made->guards->add_to(made->query);
 }
 
 void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
@@ -260,6 +264,8 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   // Those of a method that takes files are asked before, outside of its transaction.
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   made_.writes.push_back(std::move(made));
+  if (made->guards) made->guards->add_to(made->query);
+  if (made->current) made->query.add(made->current->sources);
 }
 
 template <class WritePlan>

@@ -41,8 +41,15 @@ struct Error {
 template <class T>
 using Result = std::expected<T, Error>;
 
-// What a parameter's text is checked as before it is bound.
-enum class ParameterType : std::uint8_t { text, integer, real, boolean };
+// What a parameter's text is checked as before it is bound. Of a list each element is; its text is PostgreSQL's array
+// literal, or JSON's array for SQLite.
+enum class ParameterType : std::uint8_t { text, integer, real, boolean, texts, integers, reals, booleans };
+
+constexpr bool is_list(ParameterType type) { return type >= ParameterType::texts; }
+constexpr ParameterType element_of(ParameterType type) {
+  constexpr auto lists = static_cast<std::uint8_t>(ParameterType::texts);
+  return is_list(type) ? static_cast<ParameterType>(static_cast<std::uint8_t>(type) - lists) : type;
+}
 
 struct Parameter {
   std::string name;                       // as written after the colon

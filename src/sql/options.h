@@ -11,10 +11,9 @@
 namespace sluice::sql {
 
 inline NameOf<ParameterType> names_of(ParameterType) {
-  return {{"text", ParameterType::text},
-          {"int", ParameterType::integer},
-          {"real", ParameterType::real},
-          {"bool", ParameterType::boolean}};
+  return {{"text", ParameterType::text},    {"int", ParameterType::integer},    {"real", ParameterType::real},
+          {"bool", ParameterType::boolean}, {"text[]", ParameterType::texts},   {"int[]", ParameterType::integers},
+          {"real[]", ParameterType::reals}, {"bool[]", ParameterType::booleans}};
 }
 
 // [database.NAME]. Everything is counted per core.

@@ -292,7 +292,7 @@ bool fits(ParameterType type, std::string_view text) {
     }
     return error == std::errc{} && end == text.data() + text.size();
   };
-  switch (type) {
+  switch (element_of(type)) {
     case ParameterType::text:
       return true;
     case ParameterType::integer:
@@ -303,6 +303,8 @@ bool fits(ParameterType type, std::string_view text) {
       constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
       return std::ranges::find(words, text) != words.end();
     }
+    default:
+      break;
   }
   return false;
 }

@@ -38,7 +38,8 @@ inline constexpr std::size_t statement_max_bytes = 16 << 20;
 // bytes, and the database's own placeholders, which would mix up the numbering.
 [[nodiscard]] Result<ParsedSql> parse_parameters(std::string_view sql, PlaceholderStyle style);
 
-// Whether a text is a value of the type: decimal and in range, without blanks; `true`, `false`, `t`, `f`, `1`, `0`.
+// Whether a text is a value of the type, of a list an element: decimal and in range, without blanks; `true`, `false`,
+// `t`, `f`, `1`, `0`.
 [[nodiscard]] bool fits(ParameterType type, std::string_view text);
 
 // Error::position counts characters from 1, as PostgreSQL does; these convert from and to bytes of UTF-8.

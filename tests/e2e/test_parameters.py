@@ -30,10 +30,10 @@ params.most = "real"
 path = "/guarded"
 get = "SELECT id FROM films WHERE :all IS NOT NULL OR id = 1 ORDER BY id"
 require = "exists(SELECT 1 FROM films WHERE :owner IS NULL OR id = :owner)"
-[endpoint.patch]
-sql = "UPDATE films SET score = :score WHERE :only IS NULL OR id = :only"
 params.only.from = "query.only"
 params.score = "real"
+[endpoint.patch]
+sql = "UPDATE films SET score = :score WHERE :only IS NULL OR id = :only"
 '''
 TABLE = ["DROP TABLE IF EXISTS films",
          "CREATE TABLE films (id integer PRIMARY KEY, slug text UNIQUE, name_en text, score double precision)",
@@ -70,3 +70,155 @@ def test_parameter_that_may_be_missing_elsewhere(films):
         answer = connection.call("PATCH", "/guarded?only=2", b"{\"score\":9.5}", "Content-Type: application/json")
         assert answer.status == 204, answer.body
     assert ids(films, "/both?most=3.5") == [1, 3]
+
+
+STRICT = '''
+[database.main]
+url = "{url}"
+[batch]
+
+[[endpoint]]
+path = "/films"
+get = "SELECT id FROM films WHERE :q IS NULL OR name_en LIKE '%' || :q || '%' ORDER BY id"
+params.least = "int"
+[endpoint.put]
+table = "films"
+existing = "SELECT id FROM films WHERE :least IS NULL OR id >= :least"
+columns.id = {{ key = true }}
+columns.slug = {{}}
+columns.name_en = {{}}
+columns.score = {{}}
+
+[[endpoint]]
+path = "/films/{{id:int}}"
+returns = "object"
+version = "slug"
+get = "SELECT id, slug FROM films WHERE id = :id AND :lang IS NULL"
+require = "ne(query.key, 'wrong')"
+delete = "DELETE FROM films WHERE id = :id AND score = :score"
+params.note.from = "query.note"
+[endpoint.patch]
+sql = "UPDATE films SET score = :score WHERE id = :id"
+before = ["UPDATE films SET name_en = :note WHERE :note IS NOT NULL AND id = 0"]
+
+[[endpoint]]
+path = "/some"
+get = "SELECT id FROM films WHERE {any} ORDER BY id"
+params.id = "int[]"
+
+[[endpoint]]
+path = "/lists"
+get = "{lists}"
+params.i = "int[]"
+params.t = "text[]"
+params.r = "real[]"
+params.b = "bool[]"
+
+[[endpoint]]
+path = "/lax"
+query = "any"
+get = "SELECT id FROM films WHERE :q IS NULL OR name_en LIKE '%' || :q || '%' ORDER BY id"
+
+[[endpoint]]
+path = "/streamed"
+get = "SELECT id FROM films"
+changes = {changes}
+'''
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def strict(request, sluice, tmp_path):
+    sqlite = request.param == "sqlite"
+    any_of = "id IN (SELECT value FROM json_each(:id))" if sqlite else "id = ANY(:id)"
+    lists = "SELECT :i AS i, :t AS t, :r AS r, :b AS b"
+    if sqlite:
+        lists = "SELECT " + ", ".join(f"json(:{name}) AS {name}" for name in "itrb")
+    changes = '{ tables = ["films"] }' if sqlite else '{ notify = "films_changed" }'
+    url = database_with(request, tmp_path, TABLE)
+    server = sluice(STRICT.format(url=url, any=any_of, lists=lists, changes=changes))
+    server.dialect = request.param
+    return server
+
+
+def refused(answer, parameter, detail):
+    assert answer.status == 400, answer.body
+    problem = json.loads(answer.body)
+    assert problem["parameter"] == parameter, problem
+    assert problem["detail"] == f"{parameter}: {detail}"
+
+
+def call(server, method, target, body=None):
+    with server.connect() as connection:
+        return connection.call(method, target, body, "Content-Type: application/json")
+
+
+def test_unknown_parameters_are_named(strict):
+    unknown = "unknown parameter; possible are: "
+    refused(strict.get("/films?Q=x"), "Q", unknown + "q")
+    refused(strict.get("/films?q=Noon&x%20y=1"), "x y", unknown + "q")
+    refused(strict.get("/films?=1"), "", unknown + "q")
+    refused(strict.get("/films.csv?limit=1", method="GET"), "limit", unknown + "q")
+    refused(strict.get("/films?%zz=1"), "%zz", "its name has a broken escape")
+    refused(strict.get("/films?" + "%C3%BC" * 40 + "=1"), "ü" * 32, unknown + "q")
+    refused(strict.get("/films?%ff=1"), "", unknown + "q")
+    assert strict.get("/films?x=1", method="HEAD").status == 400
+    refused(strict.get("/films/1?x=1"), "x", unknown + "lang, key")
+    refused(call(strict, "DELETE", "/films/1?nope=1"), "nope", unknown + "score, key, lang")
+    refused(call(strict, "PATCH", "/films/1?nope=2", b'{"score":1}'), "nope", unknown + "note, key, lang")
+    refused(call(strict, "PUT", "/films?dryrun", b"[]"), "dryrun", unknown + "least, dry-run")
+    refused(strict.get("/streamed/changes?since=1"), "since", unknown + "none")
+    assert ids(strict, "/films?&q=Noon&") == [3]
+    assert ids(strict, "/lax?x=1&q=Noon&%zz=1") == [3]
+    assert call(strict, "PATCH", "/films/1?note=2&key=a&lang=b", b'{"score":1.5}').status == 204
+
+
+def test_repeated_parameters_are_refused(strict):
+    refused(strict.get("/films?q=a&q=b"), "q", "it comes more than once")
+    refused(strict.get("/lax?q=a&x=1&x=2&%71=b"), "q", "it comes more than once")
+    refused(strict.get("/films/1?key=wrong&key=right"), "key", "it comes more than once")
+    refused(call(strict, "PUT", "/films?dry-run=true&dry-run=false", b"[]"), "dry-run", "it comes more than once")
+
+
+def test_dry_run_takes_true_and_false(strict):
+    def counts(target):
+        answer = call(strict, "PUT", target, b'[{"id":3,"slug":"c","name_en":"Noon","score":3.5}]')
+        assert answer.status == 200, answer.body
+        return json.loads(answer.body)["deleted"]
+
+    for asked in ("dry-run", "dry-run=true", "dry-run=1", "dry-run=true&least=2"):
+        assert counts(f"/films?{asked}") == (1 if "least" in asked else 2)
+        assert ids(strict, "/films") == [1, 2, 3]
+    assert call(strict, "PUT", "/films?dry-run=yes", b"[]").status == 400
+    assert counts("/films?dry-run=false&least=2") == 1
+    assert ids(strict, "/films") == [1, 3]
+
+
+def test_calls_of_a_batch_are_as_strict(strict):
+    def batch(*targets):
+        calls = json.dumps([{"method": "GET", "path": target} for target in targets]).encode()
+        return call(strict, "POST", "/batch", calls)
+
+    answer = batch("/films?q=Noon", "/some?id=1&id=2")
+    assert answer.status == 200, answer.body
+    assert [result["body"] for result in json.loads(answer.body)] == [[{"id": 3}], [{"id": 1}, {"id": 2}]]
+    for target in ("/films?x=1", "/films?q=1&q=2"):
+        answer = batch("/films", target)
+        assert answer.status == 400, answer.body
+
+
+def test_lists(strict):
+    assert ids(strict, "/some?id=1&id=3") == [1, 3]
+    assert ids(strict, "/some?id=2") == [2]
+    assert ids(strict, "/some?id=02&id=&id=2&id=9") == [2]
+    assert ids(strict, "/some") == []  # NULL
+    assert ids(strict, "/some?id=") == []
+    for bad in ("id=1&id=x", "id=1,2", "id=1.5", "id=%zz", "id=99999999999999999999"):
+        answer = strict.get(f"/some?{bad}")
+        assert answer.status == 400, (bad, answer.body)
+        assert "id" in json.loads(answer.body)["detail"]
+    answer = strict.get("/lists?i=7&i=-007&i=-0&t=a%22b%5C&t=&t=c,d%7B%C3%BC&r=.5&r=-1.&r=100&b=t&b=0")
+    assert answer.status == 200, answer.body
+    row = json.loads(answer.body)[0]
+    if strict.dialect == "sqlite":  # json() is text there
+        row = {name: json.loads(value) for name, value in row.items()}
+    assert row == {"i": [7, -7, 0], "t": ['a"b\\', "", "c,d{ü"], "r": [0.5, -1, 100], "b": [True, False]}

@@ -26,6 +26,7 @@ redact = ["x-pin", "pin"]
 {more}
 [[endpoint]]
 path = "/films/{{slug}}"
+query = "any"
 use = ["auth"]
 returns = "object"
 get = "SELECT cast(:slug AS text) AS slug"

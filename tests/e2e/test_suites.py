@@ -15,6 +15,7 @@ CONFIG = '''
 url = "sqlite:never-opened.db"
 [[endpoint]]
 path = "/films"
+query = "any"
 get = "SELECT id, slug FROM films ORDER BY id"
 post = "INSERT INTO films (id, slug) VALUES (:id, :slug) RETURNING id, slug"
 params = { id = { type = "int", required = true }, slug = "text" }

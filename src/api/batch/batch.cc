@@ -6,6 +6,7 @@
 
 #include "api/batch/joint_database.h"
 #include "api/body/format.h"
+#include "api/query_names.h"
 #include "api/refusals.h"
 #include "base/json.h"
 #include "core/back_off.h"
@@ -327,6 +328,7 @@ std::unique_ptr<Batch::Lane> Batch::take_lane() {
 }
 
 core::Task<http::Response> Batch::run(http::Request& request) {
+  if (auto refusal = QueryNames().refuse(request)) co_return std::move(*refusal);
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
   if (body_format(request) != BodyFormat::json) {
     co_return http::problem(415, "A batch is application/json, in UTF-8 and not compressed.");

@@ -97,6 +97,7 @@ Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& da
       random_(static_cast<std::uint32_t>(reactor.wall_clock_ns())) {}
 
 core::Async<http::Response> Handler::handle(http::Request& request) {
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);

@@ -24,6 +24,7 @@ struct Plan {
   std::string path;  // of the endpoint, and "/changes"
   std::string boot;
   Options options;
+  QueryNames query;                        // of what is required
   std::shared_ptr<const RolePlan> role;    // null: it runs as the login
   std::shared_ptr<const Guards> guards;    // null: nothing is required
   std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever

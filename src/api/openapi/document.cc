@@ -391,6 +391,7 @@ class Maker {
       JsonObject parameter;
       parameter.add_text("name", source.key).add_text("in", in);
       if (source.required) parameter.add("required", "true");
+      if (sql::is_list(source.type)) parameter.add_text("style", "form").add("explode", "true");
       std::string json = schema.json(Null::never);
       if (source.default_text) {
         const std::string value = default_json(schema, *source.default_text);
@@ -401,7 +402,21 @@ class Maker {
       }
       list_.add(parameter.add("schema", json == "{}" ? R"({"type":"string"})" : json).text());
     }
+    // What else of the query string is known, such as what is required of it.
+    void add_known(const QueryNames& query) {
+      for (const std::string_view name : query.all()) {
+        if (!seen_.emplace("query", name).second) continue;
+        JsonObject parameter;
+        parameter.add_text("name", name).add_text("in", "query");
+        list_.add(parameter.add("schema", R"({"type":"string"})").text());
+      }
+    }
     void add_raw(std::string_view json) { list_.add(json); }
+    void add_dry_run() {
+      seen_.emplace("query", "dry-run");
+      list_.add(R"({"name":"dry-run","in":"query","description":"Says what would change, and changes nothing.",)"
+                R"("schema":{"type":"boolean","default":false}})");
+    }
     [[nodiscard]] const JsonArray& list() const { return list_; }
     [[nodiscard]] JsonArray& list() { return list_; }
 
@@ -504,6 +519,7 @@ class Maker {
     for (std::size_t i = 0; i < plan.sources.size(); ++i) {
       parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
     }
+    parameters.add_known(plan.query);
     JsonObject responses;
     if (resource.options->returns == Returns::file) {
       const std::string content = R"({"*/*":{}})";
@@ -575,6 +591,7 @@ class Maker {
     Parameters parameters;
     parameters.add_raw(R"({"name":"Last-Event-ID","in":"header","description":"Goes on behind this event.",)"
                        R"("schema":{"type":"string"}})");
+    parameters.add_known(resource.changes->query);
     JsonObject responses;
     responses.add("200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of the "
                                 "name `reset` the resource is to be read anew.",
@@ -641,6 +658,7 @@ class Maker {
     for (const WritePlan::Step& step : plan.before) take(step);
     if (plan.update_first) take(*plan.update_first);
     take(plan.main);
+    parameters.add_known(plan.query);
     if (plan.current) {
       // A PUT may say that nothing is there yet instead.
       const bool either = plan.method == Method::put;
@@ -746,8 +764,8 @@ class Maker {
     const sql::Table* const table = table_of(resource, plan.method);
     Parameters parameters;
     for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0));
-    parameters.add_raw(R"({"name":"dry-run","in":"query","description":"Says what would change, and changes nothing.",)"
-                       R"("schema":{"type":"boolean","default":false}})");
+    parameters.add_dry_run();
+    parameters.add_known(plan.query);
     Fields fields;
     for (std::size_t i = 0; i < plan.staged.size(); ++i) {
       const Source& source = plan.staged[i];

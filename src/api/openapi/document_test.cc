@@ -75,6 +75,15 @@ TEST_F(Described, ParametersAreWhatTheDatabaseTakesThemFor) {
   EXPECT_TRUE(text.contains(R"({"name":"data","in":"query","schema":{"type":"string"}})")) << text;
 }
 
+TEST_F(Described, ListsAreArrays) {
+  add("/films", {{"id", sql::ParameterType::integers}, {"name", sql::ParameterType::texts}}, {1016, 1009});
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(
+      R"({"name":"id","in":"query","style":"form","explode":true,"schema":{"type":"array","items":{"type":"integer")"))
+      << text;
+  EXPECT_TRUE(text.contains(R"("schema":{"type":"array","items":{"type":"string"}}})")) << text;
+}
+
 TEST_F(Described, PathsThatOpenApiCannotTellApart) {
   add("/films/{id:int}", {{"id", {}}});
   add("/films/{slug}", {{"slug", {}}});

@@ -150,6 +150,10 @@ Schema schema_of(sql::ParameterType type) {
       return {.type = "boolean", .members = {}, .or_else = {}};
     case sql::ParameterType::text:
       break;
+    default:
+      return {.type = "array",
+              .members = ",\"items\":" + schema_of(sql::element_of(type)).json(Schema::Null::never),
+              .or_else = {}};
   }
   return string();
 }

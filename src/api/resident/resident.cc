@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "api/query_names.h"
 #include "api/query_string.h"
 #include "base/json.h"
 
@@ -19,13 +20,7 @@ constexpr std::uint64_t effort_here = 16 * 1024;
 constexpr std::uint64_t whole_rows = 2000;
 constexpr std::size_t whole_bytes = 1 << 20;  // likewise; so long does a core encode without doing anything else
 
-http::Response refuse(const Refused& refused) {
-  Buffer members;
-  members.append(R"("parameter":")");
-  append_json_escaped(members, refused.parameter);
-  members.push_back('"');
-  return http::problem(400, fmt::format("{}: {}", refused.parameter, refused.detail), members.view());
-}
+http::Response refuse(const Refused& refused) { return refuse_parameter(refused.parameter, refused.detail); }
 
 http::Response no_such_row() { return http::problem(404, "There is no row with this key."); }
 

@@ -362,7 +362,10 @@ class Checker {
       complain(options.required.position, "a parameter with a default is never missing",
                "remove \"required\" or \"default\"");
     }
-    if (options.default_value && options.type && !sql::fits(options.type->value, options.default_value->value.text)) {
+    if (options.default_value && options.type && sql::is_list(options.type->value)) {
+      complain(options.default_value->position, "a list has no default: without a value it is NULL");
+    } else if (options.default_value && options.type &&
+               !sql::fits(options.type->value, options.default_value->value.text)) {
       complain(options.default_value->position, fmt::format("this does not fit the type of \"{}\"", name.value));
     }
   }

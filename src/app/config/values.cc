@@ -39,6 +39,8 @@ std::string_view name_of(ParameterType type) {
       return "real";
     case ParameterType::boolean:
       return "bool";
+    default:
+      return "a list";
   }
   return "text";
 }
@@ -46,6 +48,7 @@ std::string_view name_of(ParameterType type) {
 // Whether values that are checked as `declared` are none for the database. It reads all of them as texts: '1' is a
 // boolean, 20240229 a date.
 bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dialect) {
+  if (sql::is_list(declared)) return !schema.type.empty() && schema.type != "array";
   if (schema.type == "integer") {
     return declared == ParameterType::text || declared == ParameterType::boolean ||
            (declared == ParameterType::real && dialect == sql::Dialect::postgres);
@@ -135,10 +138,16 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     if (dialect == sql::Dialect::sqlite && schema.type != "integer") schema = {};
     const bool is_flag = dialect == sql::Dialect::sqlite && value->type == ParameterType::boolean &&
                          !(column != nullptr ? column->row_id : row_id);
+    if (sql::is_list(value->type) && value->from != api::From::query) {
+      complain(options != nullptr && options->type ? options->type->position : said.position,
+               fmt::format("\"{}\" is a list, which only comes from the query string", value->name),
+               fmt::format("add from = \"query.{}\"", value->name));
+      continue;
+    }
     if (value->checked && !is_flag && contradicts(value->type, schema, dialect)) {
       complain(options != nullptr && options->type ? options->type->position : said.position,
                fmt::format("\"{}\" is declared as {}, and the database takes it for {}", value->name,
-                           name_of(value->type), words_of(schema)));
+                           name_of(value->type), words_of(schema).empty() ? "text" : words_of(schema)));
     }
     if (value->default_text && options != nullptr) {
       const bool fits = value->checked ? sql::fits(value->type, *value->default_text)

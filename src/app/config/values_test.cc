@@ -63,6 +63,17 @@ TEST_F(Values, ATypeThatTheDatabaseDoesNotTake) {
   EXPECT_NE(complaints({{"b", timestamp_tz}}), "");
 }
 
+TEST_F(Values, ListsAreOfTheQueryStringAndForArrays) {
+  load("params.a = \"int[]\"\nparams.h = { from = \"header.h\", type = \"text[]\" }");
+  EXPECT_EQ(complaints({{"a", 1016}, {"a", 1007}, {"a", 0}}), "");
+  EXPECT_EQ(complaints({{"a", bigint}}),
+            "4:12 endpoint /films/{id:int}: \"a\" is declared as a list, and the database takes it for an integer\n");
+  EXPECT_EQ(complaints({{"a", text}}),
+            "4:12 endpoint /films/{id:int}: \"a\" is declared as a list, and the database takes it for text\n");
+  EXPECT_EQ(complaints({{"h", 1009}}),
+            "5:38 endpoint /films/{id:int}: \"h\" is a list, which only comes from the query string\n");
+}
+
 TEST_F(Values, TypesThatGoTogether) {
   load("params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.r = \"real\"");
   EXPECT_EQ(complaints({{"a", text}, {"a", uuid}, {"a", date}, {"a", 3802}, {"a", 0}}), "");

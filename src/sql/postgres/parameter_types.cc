@@ -21,6 +21,14 @@ std::uint32_t oid_of(ParameterType type) {
       return 16;
     case ParameterType::text:
       break;
+    case ParameterType::texts:
+      return 1009;
+    case ParameterType::integers:
+      return 1016;
+    case ParameterType::reals:
+      return 1022;
+    case ParameterType::booleans:
+      return 1000;
   }
   return text_oid;
 }

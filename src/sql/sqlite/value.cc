@@ -222,7 +222,7 @@ Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments, 
           code = sqlite3_bind_int(statement, index, *value ? 1 : 0);
           break;
         }
-        case ParameterType::text:
+        default:  // text, and lists as JSON
           if (!is_utf8(text)) return bad_argument(parameters, i, "is not valid UTF-8");
           // Without bytes there may be no pointer either, which would bind NULL.
           code = sqlite3_bind_text64(statement, index, text.empty() ? "" : text.data(), text.size(), SQLITE_STATIC,

@@ -1,0 +1,44 @@
+#include "api/decimal.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+namespace sluice::api {
+
+std::optional<Decimal> parse_decimal(std::string_view text) {
+  constexpr std::int64_t most_exponent = 1'000'000;
+  Decimal number;
+  number.negative = text.starts_with('-');
+  if (number.negative) text.remove_prefix(1);
+  const auto e = text.find_first_of("eE");
+  if (e != text.npos) {
+    std::string_view exponent = text.substr(e + 1);
+    if (exponent.starts_with('+')) exponent.remove_prefix(1);
+    const char* const end = exponent.data() + exponent.size();
+    const auto [stop, error] = std::from_chars(exponent.data(), end, number.exponent);
+    if (error != std::errc{} || stop != end || exponent.starts_with('+') || number.exponent > most_exponent ||
+        number.exponent < -most_exponent) {
+      return std::nullopt;
+    }
+    text = text.substr(0, e);
+  }
+  const auto point = text.find('.');
+  number.digits = text.substr(0, point);
+  if (point != text.npos) {
+    number.digits += text.substr(point + 1);
+    number.exponent -= static_cast<std::int64_t>(text.size() - point - 1);
+  }
+  if (number.digits.empty() || !std::ranges::all_of(number.digits, [](char c) { return c >= '0' && c <= '9'; })) {
+    return std::nullopt;
+  }
+  number.digits.erase(0, std::min(number.digits.find_first_not_of('0'), number.digits.size()));
+  const auto last = number.digits.find_last_not_of('0');
+  const std::size_t size = last == std::string::npos ? 0 : last + 1;
+  number.exponent += static_cast<std::int64_t>(number.digits.size() - size);
+  number.digits.resize(size);
+  if (size == 0) return Decimal{};
+  return number;
+}
+
+}  // namespace sluice::api

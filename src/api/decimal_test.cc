@@ -1,0 +1,27 @@
+#include "api/decimal.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::api {
+namespace {
+
+TEST(Decimal, EqualNumbersAreEqual) {
+  for (const char* one : {"15e-1", "1.5", "01.50", "0.0015e+3", "1.5e0", "150000E-5"}) {
+    EXPECT_EQ(parse_decimal(one), (Decimal{false, "15", -1})) << one;
+  }
+  for (const char* zero : {"0", "-0", "0.00", "0e5", "-.0", "0."}) EXPECT_EQ(parse_decimal(zero), Decimal{}) << zero;
+  EXPECT_EQ(parse_decimal("-1200"), (Decimal{true, "12", 2}));
+  EXPECT_NE(parse_decimal("1"), parse_decimal("1.00000000000000000000000000000001"));
+  EXPECT_NE(parse_decimal("1"), parse_decimal("-1"));
+}
+
+TEST(Decimal, OtherTextsAreNone) {
+  for (const char* none : {"",      "-",   ".",   "-.",  "+1",        "1 ",         " 1",
+                           "1,5",   "0x1", "1e",  "1e+", "1e++1",     "1e+-1",      "1e-+1",
+                           "1.2.3", "--1", "nan", "inf", "1e1000001", "1e-1000001", "1e99999999999999999999"}) {
+    EXPECT_FALSE(parse_decimal(none)) << none;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::api
