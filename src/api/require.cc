@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
+
+#include "api/decimal.h"
 
 namespace sluice::api {
 namespace {
@@ -204,21 +207,28 @@ std::string exists_statement(std::string_view sql) {
   return text += ')';
 }
 
-void Guards::add(const RequireOptions& options, const http::Pattern& pattern) {
+void Guards::add(const RequireOptions& options, const http::Pattern& pattern, std::span<const Source> declared) {
   Rule rule;
   rule.written = std::make_unique<const Requirement>(*parse_requirement(options.that.value));
-  rule.root = make(*rule.written, options, pattern, true);
+  rule.root = make(*rule.written, options, pattern, declared, true);
   rule.status = static_cast<int>(options.status.value);
   rule.detail = options.detail.empty() ? "This is not permitted." : options.detail;
   rules_.push_back(std::move(rule));
 }
 
 Guards::Node Guards::make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,
-                          bool must_hold) {
+                          std::span<const Source> declared, bool must_hold) {
   Node node{.kind = written.kind, .sources = {}, .parts = {}, .query = queries_.size()};
   for (const Operand& operand : written.operands) {
     if (operand.source) {
-      node.sources.push_back(source_at(operand.text, pattern));
+      Source& source = node.sources.emplace_back(source_at(operand.text, pattern));
+      for (const Source& one : declared) {
+        if (one.from != source.from || one.key != source.key) continue;
+        source.trim |= one.trim;
+        if (!one.checked) continue;
+        source.checked = true;
+        source.type = one.type;
+      }
     } else {
       Source literal;
       literal.from = From::environment;
@@ -231,7 +241,9 @@ Guards::Node Guards::make(const Requirement& written, const RequireOptions& opti
         {.written = &written, .options = &options, .statement = {}, .sources = {}, .must_hold = must_hold});
   }
   must_hold = must_hold && written.kind == Kind::all;
-  for (const Requirement& part : written.parts) node.parts.push_back(make(part, options, pattern, must_hold));
+  for (const Requirement& part : written.parts) {
+    node.parts.push_back(make(part, options, pattern, declared, must_hold));
+  }
   return node;
 }
 
@@ -243,25 +255,13 @@ void Guards::prepared(std::size_t query, sql::Statement statement, const Endpoin
         std::ranges::find(into.written->claims, parameter.name, &std::pair<std::string, std::string>::first);
     into.sources.push_back(claim == into.written->claims.end() ? source_of(parameter, endpoint.params, pattern, false)
                                                                : source_at("claim." + claim->second, pattern));
+    take_type(into.sources.back(), statement, into.sources.size() - 1);
   }
   into.statement = std::move(statement);
   into.statement.one_row = true;
   into.options = nullptr;
 }
 
-std::vector<int> Guards::statuses() const {
-  std::vector<int> statuses;
-  for (const Rule& rule : rules_) statuses.push_back(rule.status);
-  return statuses;
-}
-
-    take_type(into.sources.back(), statement, into.sources.size() - 1);
-// One request before the guards. What is unknown is not asked for where the rest decides.
-struct Guards::Case {
-  const http::Request& request;
-  std::span<const std::optional<bool>> known;
-  Binder binder;
-  std::optional<http::Response> refusal;  // of a value that cannot be read
 void Guards::add_to(QueryNames& query) const {
   for (const Rule& rule : rules_) add_to(query, rule.root);
   for (const Query& one : queries_) query.add(one.sources);
@@ -272,27 +272,88 @@ void Guards::add_to(QueryNames& query, const Node& node) {
   for (const Node& part : node.parts) add_to(query, part);
 }
 
+std::vector<int> Guards::statuses() const {
+  std::vector<int> statuses;
+  for (const Rule& rule : rules_) statuses.push_back(rule.status);
+  return statuses;
+}
+
+namespace {
+
+struct Compared {
+  std::string text;
+  enum class Kind : std::uint8_t { text, number, boolean } kind{};
+};
+
+// Where one of them is known to be a number, or a boolean, its spelling does not count.
+bool is_same(const Compared& a, const Compared& b) {
+  if (a.text == b.text) return true;
+  const auto either = [&](Compared::Kind kind) { return a.kind == kind || b.kind == kind; };
+  if (either(Compared::Kind::number)) {
+    const auto number = parse_decimal(a.text);
+    return number && number == parse_decimal(b.text);
+  }
+  if (either(Compared::Kind::boolean)) {
+    const auto is_flag = [](std::string_view text) { return sql::fits(sql::ParameterType::boolean, text); };
+    const auto is_true = [](std::string_view text) { return text.starts_with('t') || text == "1"; };
+    return is_flag(a.text) && is_flag(b.text) && is_true(a.text) == is_true(b.text);
+  }
+  return false;
+}
+
+// Whether a double keeps all digits of the number.
+bool is_exact(std::string_view text) {
+  double number = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  char shortest[32];
+  const auto end = std::to_chars(shortest, shortest + sizeof shortest, number).ptr;
+  const auto written = parse_decimal(text);
+  return written && written == parse_decimal({shortest, static_cast<std::size_t>(end - shortest)});
+}
+
+}  // namespace
+
+// One request before the guards. What is unknown is not asked for where the rest decides.
+struct Guards::Case {
+  const http::Request& request;
+  std::span<const std::optional<bool>> known;
+  Binder binder;
+  std::optional<http::Response> refusal;  // of a value that cannot be read
   std::optional<std::size_t> wanted;
 
-  std::optional<std::string> value(const Source& source) {
+  std::optional<Compared> value(const Source& source) {
     std::vector<sql::Argument> found;
     if (auto bound = binder.bind({&source, 1}, request, {}, found); !bound) {
       if (!refusal) refusal = refuse_value(bound.error());
       return std::nullopt;
     }
-    return found[0].text ? std::optional<std::string>(*found[0].text) : std::nullopt;
+    if (!found[0].text) return std::nullopt;
+    Compared compared{std::string(*found[0].text), Compared::Kind::text};
+    if (source.from == From::claim) {
+      if (request.claims->find(source.key)->kind == http::Claim::Kind::number) compared.kind = Compared::Kind::number;
+    } else if (source.checked && !sql::is_list(source.type) && source.type != sql::ParameterType::text) {
+      const bool is_flag = source.type == sql::ParameterType::boolean;
+      compared.kind = is_flag ? Compared::Kind::boolean : Compared::Kind::number;
+    }
+    // A statement may read it as a number that something else was compared with here.
+    if (source.checked && source.type == sql::ParameterType::real && !is_exact(compared.text)) {
+      if (!refusal) refusal = refuse_value({&source, "has more digits than a number keeps"});
+      return std::nullopt;
+    }
+    return compared;
   }
   bool equal(const Source& one, const Source& other) {
     const auto a = value(one);
     const auto b = value(other);
-    return a && b && *a == *b;
+    return a && b && is_same(*a, *b);
   }
   bool contains(const Source& list, const Source& item) {
     const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(list.key) : nullptr;
     const auto wanted_item = value(item);
     if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return false;
     return std::ranges::any_of(claim->items, [&](const http::Claim& one) {
-      return one.kind != http::Claim::Kind::null && one.text == *wanted_item;
+      const auto kind = one.kind == http::Claim::Kind::number ? Compared::Kind::number : Compared::Kind::text;
+      return one.kind != http::Claim::Kind::null && is_same({std::string(one.text), kind}, *wanted_item);
     });
   }
 

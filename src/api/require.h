@@ -60,9 +60,9 @@ inline constexpr std::uint32_t exists_statement_offset = 15;
 // The requirements of one method, made ready. Immutable, shared by all cores.
 class Guards {
  public:
-  // Appends what `options` says, and the queries of its exists() to `queries`: they are prepared in that order.
-  // Precondition: it parses.
-  void add(const RequireOptions& options, const http::Pattern& pattern);
+  // Appends what `options` says, and the queries of its exists() to `queries`: they are prepared in that order. Values
+  // that `declared` has too are read as it says. Precondition: it parses.
+  void add(const RequireOptions& options, const http::Pattern& pattern, std::span<const Source> declared = {});
   struct Query {
     const Requirement* written = nullptr;
     const RequireOptions* options = nullptr;  // until prepare() is done
@@ -116,7 +116,7 @@ class Guards {
 
   static void add_to(QueryNames& query, const Node& node);
   [[nodiscard]] Node make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,
-                          bool must_hold);
+                          std::span<const Source> declared, bool must_hold);
 
   std::vector<Rule> rules_;
   std::vector<Query> queries_;

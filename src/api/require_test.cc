@@ -15,10 +15,10 @@ class RequireTest : public testing::Test {
  public:
   // Whether it holds; what is unknown is "?", and a refused value its status.
   std::string holds(const char* that, std::vector<std::optional<bool>> known = {}) {
-    Guards guards;
+    guards = {};
     RequireOptions options;
     options.that = that;
-    guards.add(options, *http::Pattern::parse("/teams/{team}"));
+    guards.add(options, *http::Pattern::parse("/teams/{team}"), declared);
     const auto verdict = guards.judge(request, known);
     if (verdict.refusal) return verdict.refusal->status == 403 ? "no" : std::to_string(verdict.refusal->status);
     return verdict.wanted ? "?" + std::to_string(*verdict.wanted) : "yes";
@@ -29,7 +29,18 @@ class RequireTest : public testing::Test {
     request.query = "q=a%20b&broken=%zz";
     request.path_values[0] = "red";
   }
+  // A value of the query string, which the configuration declares as this.
+  void declare(const char* key, sql::ParameterType type, bool trim = false) {
+    Source source;
+    source.key = key;
+    source.type = type;
+    source.checked = true;
+    source.trim = trim;
+    declared.push_back(std::move(source));
+  }
   http::Request request;
+  std::vector<Source> declared;
+  Guards guards;
 };
 
 TEST_F(RequireTest, Values) {
@@ -45,6 +56,32 @@ TEST_F(RequireTest, Values) {
   EXPECT_EQ(holds("ne(claim.sub, 'bob')"), "yes");
   EXPECT_EQ(holds("in(claim.sub, 'bob', 'ada')"), "yes");
   EXPECT_EQ(holds("in(claim.sub, 'bob', claim.n)"), "no");
+}
+
+TEST_F(RequireTest, TypedValuesAreComparedByWhatTheyMean) {
+  declare("n", sql::ParameterType::integer);
+  declare("r", sql::ParameterType::real);
+  declare("b", sql::ParameterType::boolean);
+  declare("t", sql::ParameterType::text, true);
+  const auto asked = [&](const char* query, const char* that) {
+    request.query = query;
+    return holds(that);
+  };
+  EXPECT_EQ(asked("n=007", "ne(query.n, 7)"), "no");
+  EXPECT_EQ(asked("n=007", "eq(query.n, claim.n)"), "yes");
+  EXPECT_EQ(asked("n=-0", "in(query.n, 5, 0)"), "yes");
+  EXPECT_EQ(asked("n=03", "contains(claim.roles, query.n)"), "yes");
+  EXPECT_EQ(asked("n=x", "ne(query.n, 7)"), "400");
+  EXPECT_EQ(asked("r=1.50", "ne(query.r, 1.5)"), "no");
+  EXPECT_EQ(asked("r=15e-1", "eq(query.r, '1.5')"), "yes");
+  EXPECT_EQ(asked("r=7.0", "eq(claim.n, query.r)"), "yes");
+  EXPECT_EQ(asked("r=1.00000000000000000001", "ne(query.r, 1)"), "400") << "which a double is";
+  EXPECT_EQ(asked("r=9007199254740993", "ne(query.r, 1)"), "400");
+  EXPECT_EQ(asked("b=1", "ne(query.b, true)"), "no");
+  EXPECT_EQ(asked("b=f", "eq(query.b, false)"), "yes");
+  EXPECT_EQ(asked("b=t", "eq(query.b, 'x')"), "no");
+  EXPECT_EQ(asked("t=+a+", "ne(query.t, 'a')"), "no");
+  EXPECT_EQ(asked("m=007", "ne(query.m, 7)"), "yes") << "nothing is said of it";
 }
 
 TEST_F(RequireTest, WhatIsMissingEqualsNothing) {

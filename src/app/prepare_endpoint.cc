@@ -431,9 +431,11 @@ void EndpointPreparation::add_existing(const api::SetWritePlan& set, std::vector
 std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of(const api::MethodOptions* method,
                                                                                  bool in_transaction) {
   auto guards = std::make_shared<api::Guards>();
-  for (const auto& one : options_.require.items) guards->add(one, made_.pattern);
+  const bool in_body = method != nullptr && method != (options_.delete_ ? &*options_.delete_ : nullptr);
+  const auto declared = api::declared_sources(options_, method, made_.pattern, in_body);
+  for (const auto& one : options_.require.items) guards->add(one, made_.pattern, declared);
   if (method != nullptr) {
-    for (const auto& one : method->require.items) guards->add(one, made_.pattern);
+    for (const auto& one : method->require.items) guards->add(one, made_.pattern, declared);
   }
   if (guards->empty()) return nullptr;
   for (std::size_t i = 0; i < guards->queries().size(); ++i) {

@@ -13,8 +13,11 @@ bool is_name(std::string_view text) {
   });
 }
 
+// In its only spelling: not `01`, `+1`, `-0`.
 bool is_integer(std::string_view text) {
-  if (text.starts_with('-')) text.remove_prefix(1);
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  if (text.starts_with('0') && (negative || text.size() != 1)) return false;
   return !text.empty() && text.size() <= 19 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 

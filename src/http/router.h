@@ -14,7 +14,8 @@
 
 namespace sluice::http {
 
-// A route's path: literal segments, `{name}` for one segment, `{name:int}` for one that is an integer, and at the end
+// A route's path: literal segments, `{name}` for one segment, `{name:int}` for one that is an integer (without
+// leading zeros or a plus), and at the end
 // `{name...}` for all that follows.
 struct Pattern {
   enum class Kind : std::uint8_t { literal, integer, segment, rest };

@@ -62,6 +62,10 @@ TEST_F(RouterTest, SpecificityDecidesNotOrder) {
   EXPECT_EQ(match("/films/new"), "/films/new");
   EXPECT_EQ(match("/films/12"), "/films/{id:int}");
   EXPECT_EQ(match("/films/-12"), "/films/{id:int}");
+  EXPECT_EQ(match("/films/0"), "/films/{id:int}");
+  for (const char* other : {"/films/012", "/films/00", "/films/-0", "/films/+12", "/films/-012"}) {
+    EXPECT_EQ(match(other), "/films/{slug}") << other;
+  }
   EXPECT_EQ(match("/films/12a"), "/films/{slug}");
   EXPECT_EQ(match("/films/new/tags"), "/films/{slug}/tags") << "a literal that leads nowhere must not win";
   EXPECT_EQ(match("/films/12/tags"), "/films/{id:int}/{what}");

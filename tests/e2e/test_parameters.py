@@ -222,3 +222,71 @@ def test_lists(strict):
     if strict.dialect == "sqlite":  # json() is text there
         row = {name: json.loads(value) for name, value in row.items()}
     assert row == {"i": [7, -7, 0], "t": ['a"b\\', "", "c,d{ü"], "r": [0.5, -1, 100], "b": [True, False]}
+
+
+CANONICAL = '''
+[database.main]
+url = "{url}"
+[batch]
+[[endpoint]]
+path = "/secret/{{id:int}}"
+returns = "object"
+get = "SELECT id FROM films WHERE id = :id"
+require = "ne(path.id, 1)"
+[[endpoint]]
+path = "/asked"
+get = "SELECT id FROM films WHERE id = :id"
+params.id = "int"
+require = "ne(query.id, 1)"
+[[endpoint]]
+path = "/named/{{id}}"
+get = "SELECT id FROM films WHERE id = :id"
+params.id = "int"
+require = "ne(path.id, 1)"
+[[endpoint]]
+path = "/scores"
+get = "SELECT id FROM films WHERE score = :score"
+params.score = "real"
+require = "ne(query.score, 1.5)"
+[[endpoint]]
+path = "/flag"
+get = "SELECT id FROM films WHERE :all OR id = 1 ORDER BY id"
+params.all = {{ type = "bool", default = false }}
+require = "ne(query.all, true)"
+[[endpoint]]
+path = "/slugs"
+get = "SELECT id FROM films WHERE slug = :slug"
+params.slug = {{ trim = true }}
+require = "ne(query.slug, 'a')"
+'''
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def canonical(request, sluice, tmp_path):
+    return sluice(CANONICAL.format(url=database_with(request, tmp_path, TABLE)))
+
+
+def test_no_spelling_evades_a_requirement(canonical):
+    def status(target):
+        alone = canonical.get(target).status
+        batch = call(canonical, "POST", "/batch", json.dumps([{"method": "GET", "path": target}]).encode())
+        # A call that is refused ends its batch, which names the status.
+        in_batch = json.loads(batch.body)[0]["status"] if batch.status == 200 else json.loads(batch.body)["status"]
+        return alone, in_batch
+
+    for target in ("/secret/1", "/secret/1.json", "/asked?id=1", "/asked?id=01", "/asked?id=0001", "/named/1",
+                   "/named/01", "/scores?score=1.5", "/scores?score=1.50", "/scores?score=15e-1", "/flag?all=true",
+                   "/flag?all=t", "/flag?all=1", "/slugs?slug=a", "/slugs?slug=+a", "/slugs?slug=a%09"):
+        alone, in_batch = status(target)
+        assert alone == 403, (target, alone)
+        assert in_batch == 403, (target, in_batch)
+    for target in ("/secret/01", "/secret/+1", "/secret/%2B1", "/secret/-0", "/secret/00", "/secret/01.json"):
+        assert status(target) == (404, 404), target
+    for target in ("/asked?id=%2B1", "/asked?id=+1", "/asked?id=1.0", "/asked?id=1e0", "/asked?id=1&id=2",
+                   "/scores?score=1.50000000000000000001", "/flag?all=TRUE", "/named/+1", "/named/1.0"):
+        assert status(target)[0] == 400, target
+    assert status("/secret/2")[0] == 200
+    assert ids(canonical, "/asked?id=02") == ids(canonical, "/named/02") == [2]
+    assert ids(canonical, "/scores?score=2.50") == [2]
+    assert ids(canonical, "/flag?all=f") == ids(canonical, "/flag") == [1]
+    assert ids(canonical, "/slugs?slug=b+") == [2]
