@@ -14,10 +14,11 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   const auto e = text.find_first_of("eE");
   if (e != text.npos) {
     std::string_view exponent = text.substr(e + 1);
-    if (exponent.starts_with('+')) exponent.remove_prefix(1);
+    const bool plus = exponent.starts_with('+');
+    if (plus) exponent.remove_prefix(1);
     const char* const end = exponent.data() + exponent.size();
     const auto [stop, error] = std::from_chars(exponent.data(), end, number.exponent);
-    if (error != std::errc{} || stop != end || exponent.starts_with('+') || number.exponent > most_exponent ||
+    if (error != std::errc{} || stop != end || (plus && exponent.starts_with('-')) || number.exponent > most_exponent ||
         number.exponent < -most_exponent) {
       return std::nullopt;
     }

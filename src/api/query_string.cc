@@ -7,7 +7,10 @@
 namespace sluice::api {
 namespace {
 
-bool is_plain(std::string_view text) { return text.find_first_of("%+") == std::string_view::npos; }
+// A loop: find_first_of() calls memchr() for each byte.
+bool is_plain(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) { return c == '%' || c == '+'; });
+}
 
 // Takes the next decoded byte off the text; nothing where it is an escape that is none.
 std::optional<char> next_byte(std::string_view& text) {

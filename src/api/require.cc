@@ -330,7 +330,7 @@ struct Guards::Case {
     if (!found[0].text) return std::nullopt;
     Compared compared{std::string(*found[0].text), Compared::Kind::text};
     if (source.from == From::claim) {
-      if (request.claims->find(source.key)->kind == http::Claim::Kind::number) compared.kind = Compared::Kind::number;
+      if (request.findings.claims->find(source.key)->kind == http::Claim::Kind::number) compared.kind = Compared::Kind::number;
     } else if (source.checked && !sql::is_list(source.type) && source.type != sql::ParameterType::text) {
       const bool is_flag = source.type == sql::ParameterType::boolean;
       compared.kind = is_flag ? Compared::Kind::boolean : Compared::Kind::number;

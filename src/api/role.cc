@@ -1,5 +1,6 @@
 #include "api/role.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <simdjson.h>
@@ -42,6 +43,18 @@ std::string json_of(const http::Claims& claims) {
   return json += '}';
 }
 
+Source source_of_setting(std::string_view name, std::string_view from) {
+  auto named = *parse_source(from);
+  Source source;
+  source.name = name;
+  source.from = named.from;
+  source.key = std::move(named.key);
+  if (source.from == From::environment) {
+    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
+  }
+  return source;
+}
+
 }  // namespace
 
 std::string check_role(std::string_view source) {
@@ -57,48 +70,76 @@ std::string check_role(std::string_view source) {
   }
 }
 
+std::string check_setting(std::string_view name, std::string_view source) {
+  const bool is_name = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  if (!is_name) return "is not the name of a setting: letters, digits, underscores and dots";
+  std::string lower(name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  if (lower == "role" || lower == "session_authorization") return "is set by [database.NAME] \"role\"";
+  if (lower.starts_with("request.")) return "begins with \"request.\", whose settings Sluice makes itself";
+  const auto parsed = parse_source(source);
+  if (!parsed) return parsed.error();
+  switch (parsed->from) {
+    case From::claim:
+    case From::header:
+    case From::cookie:
+    case From::environment:
+      return {};
+    default:
+      return "must begin with claim, header, cookie or env";
+  }
+}
+
 std::shared_ptr<const RolePlan> role_plan(const sql::DatabaseOptions& options) {
-  if (!options.role && options.anonymous_role.value.empty()) return nullptr;
+  if (!options.role && options.anonymous_role.value.empty() && options.settings.empty()) return nullptr;
   auto plan = std::make_shared<RolePlan>();
   plan->anonymous = options.anonymous_role.value;
-  if (options.role) {
-    auto named = *parse_source(options.role->value);
-    Source& source = plan->source.emplace();
-    source.name = "role";
-    source.from = named.from;
-    source.key = std::move(named.key);
-    if (source.from == From::environment) {
-      if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
-    }
+  if (options.role) plan->source = source_of_setting("role", options.role->value);
+  for (const auto& [name, setting] : options.settings) {
+    plan->settings.push_back(source_of_setting(name.value, setting.from.value));
   }
   return plan;
 }
 
 std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
                                                                      const http::Request& request) {
+  Binder binder;
+  std::vector<sql::Argument> found;
   std::string role = plan.anonymous;
   if (plan.source) {
-    Binder binder;
-    std::vector<sql::Argument> found;
     if (auto bound = binder.bind({&*plan.source, 1}, request, {}, found); !bound) {
       return std::unexpected(refuse_value(bound.error()));
     }
     if (found[0].text) role = *found[0].text;
   }
   // PostgreSQL takes "none" for the login itself.
-  if (role.empty() || role == "none" || !simdjson::validate_utf8(role)) {
+  if (plan.takes_role() && (role.empty() || role == "none" || !simdjson::validate_utf8(role))) {
     return std::unexpected(http::problem(403, "This is not permitted."));
   }
   if (!simdjson::validate_utf8(request.path)) {
     return std::unexpected(http::problem(400, "The path is not UTF-8."));
   }
   std::vector<sql::Setting> settings;
-  settings.reserve(4);
-  settings.push_back({"role", std::move(role)});
-  settings.push_back(
-      {"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
+  settings.reserve(5 + plan.settings.size());
+  if (plan.takes_role()) settings.push_back({"role", std::move(role)});
+  settings.push_back({"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
   settings.push_back({"request.method", std::string(request.method_text)});
   settings.push_back({"request.path", std::string(request.path)});
+  settings.push_back({"request.client_address", std::string(request.peer)});
+  found.clear();
+  if (auto bound = binder.bind(plan.settings, request, {}, found); !bound) {
+    return std::unexpected(refuse_value(bound.error()));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::string& name = plan.settings[i].name;
+    if (found[i].text && !simdjson::validate_utf8(*found[i].text)) {
+      return std::unexpected(refuse_value({&plan.settings[i], "is not UTF-8"}));
+    }
+    // One of PostgreSQL's own keeps its value; one of the operator's own is there for current_setting().
+    if (found[i].text || name.contains('.')) settings.push_back({name, std::string(found[i].text.value_or(""))});
+  }
   return settings;
 }
 

@@ -16,6 +16,7 @@ http::Request request_of(std::string_view claims = {}) {
   http::Request request;
   request.method_text = "GET";
   request.path = "/a b";
+  request.peer = "192.0.2.7";
   if (!claims.empty()) request.findings.claims = http::Claims::parse(claims);
   return request;
 }
@@ -50,16 +51,56 @@ TEST(Role, ComesWithWhatStatementsMayAsk) {
   const std::string payload = R"({"a":{"b":[1.5,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
   const auto settings = settings_of(*plan_of(nullptr, "guest"), request_of(payload));
   ASSERT_TRUE(settings);
-  ASSERT_EQ(settings->size(), 4u);
+  ASSERT_EQ(settings->size(), 5u);
   EXPECT_EQ((*settings)[1].name, "request.jwt.claims");
   EXPECT_EQ((*settings)[1].value, payload);
   EXPECT_EQ((*settings)[2].value, "GET");
   EXPECT_EQ((*settings)[3].value, "/a b");
+  EXPECT_EQ((*settings)[4].name, "request.client_address");
+  EXPECT_EQ((*settings)[4].value, "192.0.2.7");
   http::Request odd = request_of();
   odd.path = "/\xff";
   const auto refused = settings_of(*plan_of(nullptr, "guest"), odd);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, 400);
+}
+
+TEST(Role, SettingsNeedNone) {
+  sql::DatabaseOptions options;
+  options.settings = {{{"TimeZone"}, {.from = {"header.time-zone"}}}, {{"app.user"}, {.from = {"claim.sub"}}}};
+  const auto plan = role_plan(options);
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->takes_role());
+  http::Request request = request_of(R"({"sub":"ada"})");
+  const std::vector<http::Field> fields = {{"Time-Zone", "Asia/Tokyo"}};
+  request.fields = fields;
+  const auto text_of = [&] {
+    const auto settings = settings_of(*plan, request);
+    if (!settings) return std::to_string(settings.error().status);
+    std::string text;
+    for (const auto& [name, value] : *settings) text += name + "=" + value + ";";
+    return text;
+  };
+  const std::string own = "request.method=GET;request.path=/a b;request.client_address=192.0.2.7;";
+  EXPECT_EQ(text_of(), "request.jwt.claims={\"sub\":\"ada\"};" + own + "TimeZone=Asia/Tokyo;app.user=ada;");
+  request.fields = {};
+  request.findings.claims = nullptr;
+  EXPECT_EQ(text_of(), "request.jwt.claims=;" + own + "app.user=;");
+  const std::vector<http::Field> odd = {{"Time-Zone", "\xff"}};
+  request.fields = odd;
+  EXPECT_EQ(text_of(), "400");
+}
+
+TEST(Role, SettingsThatAreRefused) {
+  EXPECT_EQ(check_setting("TimeZone", "header.time-zone"), "");
+  EXPECT_EQ(check_setting("app.user", "claim.sub"), "");
+  for (const char* name :
+       {"", "a b", "a;b", "a'b", "role", "ROLE", "session_authorization", "request.path", "Request.x"}) {
+    EXPECT_NE(check_setting(name, "claim.sub"), "") << name;
+  }
+  for (const char* source : {"query.zone", "path.zone", "body.zone", "zone", "upload"}) {
+    EXPECT_NE(check_setting("TimeZone", source), "") << source;
+  }
 }
 
 TEST(Role, SourcesThatClientsChooseAreRefused) {

@@ -186,6 +186,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     plan->keys.push_back(std::move(*keys));
   }
+  std::vector<std::uint32_t> next_ids(plan->options.databases.size());
   for (const auto& database : plan->options.databases) {
     const bool writes = plan->options.writes_to(database.name.value);
     auto opened_shared = writes ? sql::open_shared(database.value) : nullptr;
@@ -202,10 +203,15 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const Duration patience = patient ? database.value.start_timeout.value : 0s;
     const auto reached = loop.run(reach(*loop.reactor, *databases.back(), database.name.value, patience));
     if (!reached) return unreachable(database.value, reached.error());
+    for (const auto& [name, setting] : database.value.settings) {
+      if (name.value.contains('.')) continue;  // of the operator's own
+      const auto known =
+          loop.run(databases.back()->prepare("SHOW " + name.value, next_ids[databases.size() - 1]++, {}));
+      if (!known) errors.list.push_back({.position = name.position, .message = describe(known.error())});
+    }
   }
 
   const std::string boot = random_hexadecimal();
-  std::vector<std::uint32_t> next_ids(databases.size());
   for (const api::EndpointOptions& options : plan->options.endpoints) {
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;

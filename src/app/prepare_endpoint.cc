@@ -100,12 +100,13 @@ void EndpointPreparation::prepare_get() {
   }
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
+  made->from_client |= role_ && !role_->settings.empty();
   made->errors = error_map_;
   const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
   if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
-  made_.get = std::move(made);
   if (made->guards) made->guards->add_to(made->query);
+  made_.get = std::move(made);
   if (options_.version.value.empty()) return;
   if (!made_.get->version) {
     std::vector<std::string_view> names;
@@ -126,7 +127,7 @@ void EndpointPreparation::prepare_current_row() {
   current->sources = made_.get->sources;
   current->version = *made_.get->version;
   current->required = options_.require_match.value;
-  if (dialect_ == sql::Dialect::postgres && !role_) {
+  if (dialect_ == sql::Dialect::postgres && !(role_ && role_->takes_role())) {
     const std::string text = api::locking_statement(options_.get.value);
     auto lock = loop_.run(database_.prepare_writing(text, next_id_++, declared_));
     if (!lock && lock.error().failure != sql::Failure::statement) {
@@ -152,15 +153,15 @@ void EndpointPreparation::prepare_changes() {
   } else if (const auto guards = guards_of(nullptr, false)) {
     made->guards = *guards;
   }
-  for (const auto& table : options_.changes->tables) {
   made->query = api::QueryNames(options_.query);
   if (made->guards) made->guards->add_to(made->query);
+  for (const auto& table : options_.changes->tables) {
     const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
     auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
     if (!prepared) prepared.error().position = 0;  // nobody has written the text
     (void)take(table, std::move(prepared));
   }
-  if (role_) {
+  if (role_ && role_->takes_role()) {
     const std::string text = api::changes::permission_statement(options_.get.value);
     auto prepared = loop_.run(database_.prepare(text, next_id_++, declared_));
     if (!prepared) prepared.error().position = 0;
@@ -227,8 +228,8 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   if (dialect_ == sql::Dialect::postgres) made->take_types(table);
   complete(*made, writing);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
-  made_.sets.push_back(std::move(made));
   if (made->guards) made->guards->add_to(made->query);
+  made_.sets.push_back(std::move(made));
 }
 
 void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
@@ -263,9 +264,9 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   settle_uploads(*made, writing);
   // Those of a method that takes files are asked before, outside of its transaction.
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
-  made_.writes.push_back(std::move(made));
   if (made->guards) made->guards->add_to(made->query);
   if (made->current) made->query.add(made->current->sources);
+  made_.writes.push_back(std::move(made));
 }
 
 template <class WritePlan>

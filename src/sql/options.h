@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/declare.h"
 #include "sql/database.h"
@@ -16,19 +17,33 @@ inline NameOf<ParameterType> names_of(ParameterType) {
           {"real[]", ParameterType::reals}, {"bool[]", ParameterType::booleans}};
 }
 
+// [database.NAME.settings]: a parameter of the session that each request sets.
+struct SettingOptions {
+  Located<std::string> from;  // what it may be is the api's matter
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("from", &SettingOptions::from,
+            "Where the value comes from: `claim.NAME` of the verified JWT, `header.NAME`, `cookie.NAME`, `env.NAME`.",
+            {.required = true});
+    v.shorthand("from");
+  }
+};
+
 // [database.NAME]. Everything is counted per core.
 struct DatabaseOptions {
   Located<std::string> url;
   std::uint32_t pool = 8;
   Duration wait = 2s;
   Duration statement_timeout = 30s;
-  Located<ByteSize> value_limit = {64_MiB};  // SQLite only
-  Located<Duration> start_timeout = {10s};  // PostgreSQL only
-  Located<bool> prepared = true;            // PostgreSQL only
-  Located<std::uint32_t> pipeline = {128};  // PostgreSQL only
-  Located<std::uint32_t> batch = {1};       // PostgreSQL only
-  std::optional<Located<std::string>> role;  // PostgreSQL only; where it comes from is the api's matter
-  Located<std::string> anonymous_role;       // PostgreSQL only
+  Located<ByteSize> value_limit = {64_MiB};     // SQLite only
+  Located<Duration> start_timeout = {10s};      // PostgreSQL only
+  Located<bool> prepared = true;                // PostgreSQL only
+  Located<std::uint32_t> pipeline = {128};      // PostgreSQL only
+  Located<std::uint32_t> batch = {1};           // PostgreSQL only
+  std::optional<Located<std::string>> role;     // PostgreSQL only; where it comes from is the api's matter
+  Located<std::string> anonymous_role;          // PostgreSQL only
+  std::vector<Named<SettingOptions>> settings;  // PostgreSQL only
   Position position;
   std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 
@@ -76,14 +91,19 @@ struct DatabaseOptions {
         "a third of its work on short ones; `1` gives each its own. Not for statements that have an effect on their "
         "transaction, such as `set_config(..., true)`.",
         {.min = 1, .max = 64});
-    v.field("role", &DatabaseOptions::role,
-            "PostgreSQL: the role that each request takes, so that grants and row-level security decide: `claim.NAME` of "
-            "the verified JWT, `header.NAME`, `env.NAME`. Every statement then runs in a transaction of its own with "
-            "that role and with `request.jwt.claims`, `request.method` and `request.path` for `current_setting()`. A "
-            "role that the login may not take is 403.");
+    v.field(
+        "role", &DatabaseOptions::role,
+        "PostgreSQL: the role that each request takes, so that grants and row-level security decide: `claim.NAME` of "
+        "the verified JWT, `header.NAME`, `env.NAME`. Every statement then runs in a transaction of its own with "
+        "that role and with `request.jwt.claims`, `request.method` and `request.path` for `current_setting()`. A "
+        "role that the login may not take is 403.");
     v.field("anonymous_role", &DatabaseOptions::anonymous_role,
             "PostgreSQL: the role of requests for which `role` finds none; without `role`, of all. Without it they are "
             "answered 403.");
+    v.field("settings", &DatabaseOptions::settings,
+            "PostgreSQL: what each request sets for its transaction, with or without `role`: `TimeZone = "
+            "\"header.time-zone\"`, or a name with a dot of your own for `current_setting()`, which is empty where the "
+            "request has no value. `request.jwt.claims` and its like are set too.");
     v.position(&DatabaseOptions::position);
   }
 };

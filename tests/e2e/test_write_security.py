@@ -241,15 +241,16 @@ def test_names_of_tables_and_columns_are_nobodys_to_send(items):
 
 def test_what_is_returned_and_how_it_is_sorted_is_the_configurations(items):
     items.call("POST", "/items", [{"slug": "b"}, {"slug": "a"}])
-    plain = items.call("GET", "/items").body
     for query in ("sort=slug", "order=slug", "order_by=slug;DROP TABLE items", "returning=secret", "select=secret",
                   "columns=secret", "fields=secret", "limit=1", "table=secrets", "q[]=a", "q.a=b", "Q=a"):
-        assert items.call("GET", "/items?" + quoted(query).replace("%3D", "=")).body == plain
+        items.problem(400, "GET", "/items?" + quoted(query).replace("%3D", "="))
     for query in ("returning=secret", "returning=*", "select=secret", "columns=secret", "on_conflict=slug"):
-        made = items.call("POST", f"/items?{query}", {"slug": query}, "Prefer: return=representation, returning=secret")
-        assert (made.status, set(json.loads(made.body))) == (201, {"id", "slug", "owner", "price"})
-        assert "hidden" not in made.body.decode()
-    items.problem(422, "POST", "/items", {"slug": "c", "returning": "secret"})
+        items.problem(400, "POST", f"/items?{query}", {"slug": query})
+    made = items.call("POST", "/items", {"slug": "c"}, "Prefer: return=representation, returning=secret")
+    assert (made.status, set(json.loads(made.body))) == (201, {"id", "slug", "owner", "price"})
+    assert "hidden" not in made.body.decode()
+    items.problem(422, "POST", "/items", {"slug": "d", "returning": "secret"})
+    assert sorted(items.slugs()) == ["a", "b", "c"]
 
 
 def test_values_of_other_kinds(items):

@@ -139,7 +139,7 @@ core::Task<sql::Result<void>> JointDatabase::apply(const Settings& settings) {
     SLUICE_ASSERT(set_config_ != nullptr);
     const sql::Argument arguments[] = {{.text = wanted.name}, {.text = wanted.value}};
     if (auto set = co_await transaction_->execute(*set_config_, arguments); !set) {
-      set.error().failure = sql::Failure::not_allowed;
+      if (wanted.name == "role") set.error().failure = sql::Failure::not_allowed;
       co_return std::unexpected(failed(std::move(set.error())));
     }
     if (known != settings_.end()) {

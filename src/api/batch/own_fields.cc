@@ -51,6 +51,9 @@ class Collector {
 std::vector<std::string> own_fields(const RolePlan* role, std::span<const EndpointOptions* const> endpoints) {
   Collector found;
   if (role != nullptr && role->source) found.add(role->source->from, role->source->key);
+  if (role != nullptr) {
+    for (const Source& setting : role->settings) found.add(setting.from, setting.key);
+  }
   for (const EndpointOptions* const endpoint : endpoints) {
     found.add(endpoint->require);
     for (const auto& param : endpoint->params) found.add(param.value.from);

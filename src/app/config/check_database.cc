@@ -48,6 +48,10 @@ void check_database(const sql::DatabaseOptions& database, const Complain& compla
     if (database.value_limit.position.line != 0) {
       complain(database.value_limit.position, "\"value_limit\" is for SQLite, and this database is PostgreSQL");
     }
+    for (const auto& [name, setting] : database.settings) {
+      const std::string wrong = api::check_setting(name.value, setting.from.value);
+      if (!wrong.empty()) complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));
+    }
     return;
   }
   if (database.prepared.value != defaults.prepared.value) {
@@ -64,6 +68,9 @@ void check_database(const sql::DatabaseOptions& database, const Complain& compla
   }
   if (database.role) {
     complain(database.role->position, "\"role\" is for PostgreSQL, and this database is SQLite");
+  }
+  if (!database.settings.empty()) {
+    complain(database.settings[0].name.position, "\"settings\" are for PostgreSQL, and this database is SQLite");
   }
   if (database.anonymous_role.position.line != 0) {
     complain(database.anonymous_role.position, "\"anonymous_role\" is for PostgreSQL, and this database is SQLite");

@@ -167,7 +167,9 @@ void Connection::handle_error(const Message& message) {
   }
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound && !is_own_command();
-  answer_.error->at_settings = answer_.commands != 0 && answer_.commands < foremost().before;
+  const Query* const query = foremost().query;
+  answer_.error->at_role =
+      answer_.commands != 0 && answer_.commands < foremost().before && query != nullptr && query->settings_.has_role();
   if (foremost().synced) return;
   complete_foremost();
   skipping_ = true;

@@ -138,7 +138,7 @@ Error Query::error_of(const ServerError& error) const {
   Error result{Failure::statement, error.sqlstate, error.message, error.position, error.headline};
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
-  if (error.at_settings && (in_class("22") || state == "42501")) {
+  if (error.at_role && (in_class("22") || state == "42501")) {
     result.failure = Failure::not_allowed;
   } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
     result.failure = Failure::bad_argument;

@@ -173,7 +173,7 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
   }
   ServerError error(*notice);
   error.at_bind = ended_ == statement_at;
-  error.at_settings = ended_ + 1 == statement_at;
+  error.at_role = ended_ + 1 == statement_at && request_.settings.has_role();
   stale_ = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
   if (stale_ || !described_ || ended_ < statement_at) conversation_.connection().step_failed(request_.statement);
   refused_ = conversation_.error_of(error);

@@ -14,8 +14,8 @@ struct ServerError {
   std::size_t headline = 0;  // bytes of it without them
   std::string routine;
   std::uint32_t position = 0;
-  bool at_bind = false;      // before the parameters were accepted
-  bool at_settings = false;  // by the settings of the transaction
+  bool at_bind = false;  // before the parameters were accepted
+  bool at_role = false;  // by the settings of the transaction, of which one is a role
 
   explicit ServerError(const ServerNotice& notice);
 };

@@ -12,6 +12,7 @@ Settings::Settings(std::span<const Setting> settings) : count_(static_cast<std::
   for (const Setting& setting : settings) {
     at = put_parameter(at, setting.name);
     at = put_parameter(at, setting.value);
+    has_role_ |= setting.name == "role";
   }
 }
 

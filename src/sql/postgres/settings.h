@@ -17,12 +17,14 @@ class Settings {
   explicit Settings(std::span<const Setting> settings);
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] bool has_role() const { return has_role_; }
   // The commands that write_to() sends.
   [[nodiscard]] std::uint16_t commands() const { return empty() ? 0 : 1; }
   void write_to(Buffer& out) const;
 
  private:
   std::uint16_t count_ = 0;
+  bool has_role_ = false;
   std::string parameters_;  // as Bind has them
 };
 

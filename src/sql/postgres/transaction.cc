@@ -213,7 +213,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         if (refused) break;
         ServerError error(*notice);
         error.at_bind = ended == place;
-        error.at_settings = ended != 0 && ended < place;
+        error.at_role = ended != 0 && ended < place && settings_.has_role();
         refused = conversation_.error_of(error);
         refused->at_commit = statement == nullptr || ended > place;
         const bool stale =
