@@ -29,13 +29,22 @@ enum class Failure : std::uint8_t {
   not_allowed,   // the settings of the transaction are refused, such as a role that the login may not take: 403
 };
 
+// What the values of a row break, as far as the database tells.
+struct BrokenRule {
+  std::string constraint;            // its name; SQLite: of a unique one, "films.slug"
+  std::string table;                 // without its schema
+  std::vector<std::string> columns;  // those that it is about
+  std::uint32_t parameter = 0;       // 1-based: the one whose value does not fit its type; 0: unknown
+};
+
 struct Error {
   Failure failure{};
   std::string sqlstate;        // five characters; SQLite's codes as PostgreSQL would say it; empty where there is none
   std::string message;         // the database's own words: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
-  std::size_t headline = SIZE_MAX;  // bytes of `message` before its detail and its hint
-  bool at_commit = false;           // the statements had been done by then
+  std::size_t headline = SIZE_MAX;           // bytes of `message` before its detail and its hint
+  bool at_commit = false;                    // the statements had been done by then
+  std::shared_ptr<const BrokenRule> rule{};  // null: the database says of none
 };
 
 template <class T>

@@ -15,6 +15,7 @@
 namespace sluice::sql {
 
 struct Argument;
+struct BrokenRule;
 struct Error;
 struct SetPlan;
 enum class ParameterType : std::uint8_t;
@@ -32,6 +33,17 @@ struct StagedFault {
   std::uint64_t row = 0;   // 0-based
   std::string column;      // may be empty
   std::string reason;
+  std::shared_ptr<const BrokenRule> rule{};  // null: the database says of none
+};
+
+// How many rows a set may delete: a number of them, or a share of those that it may change.
+struct DeletionLimit {
+  std::uint64_t amount = UINT64_MAX;
+  bool percent = false;
+
+  [[nodiscard]] bool allows(std::uint64_t deleted, std::uint64_t existing) const {
+    return percent ? deleted * 100 <= amount * existing : deleted <= amount;
+  }
 };
 
 struct SetOutcome {
@@ -40,6 +52,7 @@ struct SetOutcome {
   std::uint64_t deleted = 0;
   std::uint64_t unchanged = 0;
   std::vector<StagedFault> faults;       // not empty: nothing has been written
+  bool too_many_deleted = false;         // nothing has been written, for it would delete more than is allowed
   bool outside = false;                  // what is wrong with them: the table has them, and the set does not
   std::shared_ptr<const Error> refusal;  // likewise: the database refuses them, and this is what it said first
 };
@@ -51,6 +64,11 @@ struct ApplyOptions {
   bool commit = true;         // false: finds out what would change, and changes nothing
   std::uint32_t retries = 0;  // how often the transaction is tried again where another one is in its way
   Instant deadline = never;   // `never`: the database's statement timeout holds
+  DeletionLimit deletions{};  // of what is committed
+
+  [[nodiscard]] bool allow(const SetOutcome& outcome) const {
+    return deletions.allows(outcome.deleted, outcome.deleted + outcome.updated + outcome.unchanged);
+  }
 };
 
 // The rows of one set on their way into the database, and what becomes of them. One call at a time, each until its end;

@@ -125,6 +125,15 @@ std::optional<ServerNotice> parse_notice(std::string_view payload) {
       case 'R':
         notice.routine = value;
         break;
+      case 't':
+        notice.table = value;
+        break;
+      case 'c':
+        notice.column = value;
+        break;
+      case 'n':
+        notice.constraint = value;
+        break;
       default:
         break;  // frontends should ignore fields of unrecognised type
     }

@@ -91,6 +91,9 @@ struct ServerNotice {
   std::uint32_t position = 0;  // 1-based character in the statement's text; 0: unknown
   std::string_view where;      // "COPY t, line 3, column c: ..."
   std::string_view routine;    // the server's function that raised it
+  std::string_view table;      // of a constraint, without its schema
+  std::string_view column;
+  std::string_view constraint;
 };
 [[nodiscard]] std::optional<ServerNotice> parse_notice(std::string_view payload);
 

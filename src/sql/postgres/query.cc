@@ -134,12 +134,24 @@ void Query::set_failure(Error error) {
   error_ = std::move(error);
 }
 
+namespace {
+
+// The server calls a tsquery that it cannot read a syntax error, as it does a statement.
+bool is_of_tsquery(std::string_view routine) {
+  return routine == "makepol" || routine == "gettoken_query_standard" || routine == "prssyntaxerror";
+}
+
+}  // namespace
+
 Error Query::error_of(const ServerError& error) const {
   Error result{Failure::statement, error.sqlstate, error.message, error.position, error.headline};
+  result.rule = error.rule;
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
   if (error.at_role && (in_class("22") || state == "42501")) {
     result.failure = Failure::not_allowed;
+  } else if (state == "42601" && is_of_tsquery(error.routine)) {
+    result.failure = Failure::bad_argument;
   } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
     result.failure = Failure::bad_argument;
   } else if (state == "57014") {

@@ -1,5 +1,7 @@
 #include "sql/postgres/server_error.h"
 
+#include <charconv>
+
 namespace sluice::sql::postgres {
 namespace {
 
@@ -10,6 +12,28 @@ std::string sentence_of(const ServerNotice& notice) {
   return text;
 }
 
+// "unnamed portal parameter $2 = '...'"
+std::uint32_t parameter_in(std::string_view context) {
+  constexpr std::string_view before = "parameter $";
+  const auto at = context.find(before);
+  std::uint32_t number = 0;
+  if (at != context.npos) {
+    context.remove_prefix(at + before.size());
+    std::from_chars(context.data(), context.data() + context.size(), number);
+  }
+  return number;
+}
+
+std::shared_ptr<const BrokenRule> rule_of(const ServerNotice& notice) {
+  BrokenRule rule{.constraint = std::string(notice.constraint),
+                  .table = std::string(notice.table),
+                  .columns = {},
+                  .parameter = parameter_in(notice.where)};
+  if (!notice.column.empty()) rule.columns.emplace_back(notice.column);
+  if (rule.constraint.empty() && rule.columns.empty() && rule.parameter == 0) return nullptr;
+  return std::make_shared<const BrokenRule>(std::move(rule));
+}
+
 }  // namespace
 
 ServerError::ServerError(const ServerNotice& notice)
@@ -17,6 +41,7 @@ ServerError::ServerError(const ServerNotice& notice)
       message(sentence_of(notice)),
       headline(notice.message.size()),
       routine(notice.routine),
-      position(notice.position) {}
+      position(notice.position),
+      rule(rule_of(notice)) {}
 
 }  // namespace sluice::sql::postgres

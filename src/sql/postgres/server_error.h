@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "sql/database.h"
 #include "sql/postgres/messages.h"
 
 namespace sluice::sql::postgres {
@@ -14,8 +16,9 @@ struct ServerError {
   std::size_t headline = 0;  // bytes of it without them
   std::string routine;
   std::uint32_t position = 0;
-  bool at_bind = false;  // before the parameters were accepted
-  bool at_role = false;  // by the settings of the transaction, of which one is a role
+  std::shared_ptr<const BrokenRule> rule;  // null: it is of none
+  bool at_bind = false;                    // before the parameters were accepted
+  bool at_role = false;                    // by the settings of the transaction, of which one is a role
 
   explicit ServerError(const ServerNotice& notice);
 };

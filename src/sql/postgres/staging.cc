@@ -31,6 +31,12 @@ Statement unnamed(Statement statement) {
   return statement;
 }
 
+std::shared_ptr<const BrokenRule> rule_of(std::string_view constraint) {
+  if (constraint.empty()) return nullptr;
+  return std::make_shared<const BrokenRule>(
+      BrokenRule{.constraint = std::string(constraint), .table = {}, .columns = {}, .parameter = 0});
+}
+
 std::uint64_t number_in(const Field& field) {
   std::uint64_t number = 0;
   std::from_chars(field.data, field.data + field.size, number);
@@ -310,7 +316,8 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   }
   refused_rows_ = false;
   outcome.unchanged = rows_ - std::min(rows_, outcome.updated + outcome.inserted);
-  if (options.commit) {
+  outcome.too_many_deleted = options.commit && !options.allow(outcome);
+  if (options.commit && !outcome.too_many_deleted) {
     if (auto committed = co_await transaction.commit(); !committed) {
       co_return std::unexpected(std::move(committed.error()));
     }
@@ -350,7 +357,8 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
     found.faults.push_back({.line = number_in(row[0]),
                             .row = number_in(row[1]),
                             .column = std::string(row[4].view()),
-                            .reason = refusal_text(row[2].view(), row[3].view())});
+                            .reason = refusal_text(row[2].view(), row[3].view()),
+                            .rule = rule_of(row[3].view())});
   }
   found.refusal = std::make_shared<const Error>(refusal);
   co_return found;
@@ -386,14 +394,23 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
   }
   if (error_) co_return std::unexpected(*error_);
   core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
+  bool collided = false;
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(arguments, options);
     if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
-      if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
-      auto found = co_await find_refused(outcome.error(), arguments, options);
-      // One that cannot be told is refused all the same.
-      if (found && !found->faults.empty()) co_return found;
-      co_return outcome;
+      // Another transaction may have inserted the row meanwhile: the next try finds it.
+      const bool may_be_new = outcome.error().sqlstate == "23505";
+      if (may_be_new && !std::exchange(collided, true) && tries != options.retries) {
+        outcome.error().failure = Failure::conflict;
+      } else {
+        if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
+        auto found = co_await find_refused(outcome.error(), arguments, options);
+        if (found && !found->faults.empty()) co_return found;
+        const bool in_the_way = found ? may_be_new : found.error().failure == Failure::conflict;
+        // One that cannot be told is refused all the same.
+        if (!in_the_way) co_return outcome;
+        outcome.error().failure = Failure::conflict;
+      }
     }
     if (outcome || outcome.error().failure != Failure::conflict || tries == options.retries) co_return outcome;
     if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));

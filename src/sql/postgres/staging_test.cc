@@ -82,6 +82,25 @@ TEST_F(PostgresStaging, TheRowsBecomeTheSet) {
   EXPECT_EQ(database->counters().opened, 1u);
 }
 
+TEST_F(PostgresStaging, MoreThanIsAllowedIsNotDeleted) {
+  open(options(1));
+  psql("INSERT INTO written VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')");
+  const auto limited = [&](std::vector<Row> rows, DeletionLimit limit, bool commit = true) {
+    return run(put(*database, plan(), std::move(rows), {.commit = commit, .deletions = limit}));
+  };
+  for (const DeletionLimit limit : {DeletionLimit{.amount = 1}, DeletionLimit{.amount = 49, .percent = true}}) {
+    const auto refused = limited({{"1", "new"}, {"2", "b"}, {"5", "e"}}, limit);
+    ASSERT_TRUE(refused);
+    EXPECT_TRUE(refused->too_many_deleted);
+    EXPECT_EQ(counts(refused), "1 1 2 1");
+    EXPECT_FALSE(limited({}, limit, false)->too_many_deleted) << "a dry run tells";
+    EXPECT_EQ(written(), "1=a 2=b 3=c 4=d");
+  }
+  EXPECT_EQ(counts(limited({{"1", "a"}, {"2", "b"}}, {.amount = 50, .percent = true})), "0 0 2 2");
+  EXPECT_EQ(counts(limited({}, {.amount = 2})), "0 0 2 0");
+  EXPECT_FALSE(limited({}, {.amount = 0, .percent = true})->too_many_deleted) << "there is nothing to delete";
+}
+
 TEST_F(PostgresStaging, ADryRunChangesNothing) {
   open(options(1));
   psql("INSERT INTO written VALUES (1, 'a'), (2, 'b')");

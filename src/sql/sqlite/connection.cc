@@ -1,9 +1,11 @@
 #include "sql/sqlite/connection.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 
 #include "base/assert.h"
 #include "sql/parameters.h"
+#include "sql/set/constraints.h"
 #include "sql/sqlite/column_lists.h"
 
 namespace sluice::sql::sqlite {
@@ -40,6 +43,49 @@ Failure failure_of(int code) {
     default:
       return code == SQLITE_CONSTRAINT_DATATYPE ? Failure::bad_argument : Failure::statement;
   }
+}
+
+constexpr std::string_view syntax_error = "42601";  // what PostgreSQL says of such a tsquery
+
+// FTS5's and FTS4's words. A name before a colon is a column for FTS5.
+bool is_of_match(std::string_view message) {
+  constexpr std::array beginnings{std::string_view("fts5: "), std::string_view("unterminated string"),
+                                  std::string_view("no such column: "), std::string_view("unknown special query: "),
+                                  std::string_view("malformed MATCH expression: ")};
+  return std::ranges::any_of(beginnings, [&](std::string_view one) { return message.starts_with(one); });
+}
+
+// "UNIQUE constraint failed: films.slug, films.year", "CHECK constraint failed: " and a name or the expression, "cannot
+// store TEXT value in INTEGER column films.id".
+std::shared_ptr<const BrokenRule> rule_of(const Error& error) {
+  const std::string_view text = error.message;
+  BrokenRule rule;
+  const auto add_column = [&](std::string_view column) {
+    const auto dot = column.rfind('.');
+    rule.table = column.substr(0, dot == column.npos ? 0 : dot);
+    rule.columns.emplace_back(column.substr(dot == column.npos ? 0 : dot + 1));
+  };
+  constexpr std::string_view before_column = " column ";
+  constexpr std::string_view before_index = "index '";
+  if (const auto at = text.rfind(before_column); error.failure == Failure::bad_argument && at != text.npos) {
+    add_column(text.substr(at + before_column.size()));
+    return std::make_shared<const BrokenRule>(std::move(rule));
+  }
+  const auto colon = text.find(": ");
+  if (colon == text.npos || !error.sqlstate.starts_with("23")) return nullptr;
+  const std::string_view about = text.substr(colon + 2);
+  if (error.sqlstate == "23514") {
+    rule.columns = names_in(about);
+    const bool is_name = rule.columns.size() == 1 && rule.columns[0] == about;
+    if (is_name) rule.constraint = *std::exchange(rule.columns, {}).begin();
+  } else if (about.starts_with(before_index)) {
+    rule.constraint = about.substr(before_index.size(), about.rfind('\'') - before_index.size());
+  } else {
+    for (const auto column : std::views::split(about, std::string_view(", ")))
+      add_column({column.begin(), column.end()});
+    if (error.sqlstate == "23505") rule.constraint = about;
+  }
+  return std::make_shared<const BrokenRule>(std::move(rule));
 }
 
 // What PostgreSQL calls it, so that answers depend on one list of codes.
@@ -213,6 +259,12 @@ Error Connection::error(int code) const {
   if (code == SQLITE_ERROR && result.message == "LIKE or GLOB pattern too complex") {
     result.failure = Failure::bad_argument;
     result.sqlstate = "22023";
+  }
+  if ((code & 0xFF) == SQLITE_CONSTRAINT) result.rule = rule_of(result);
+  // The statement has been compiled: what is wrong is the text that MATCH was given.
+  if ((code & 0xFF) == SQLITE_ERROR && sqlite3_error_offset(database_) < 0 && is_of_match(result.message)) {
+    result.failure = Failure::bad_argument;
+    result.sqlstate = syntax_error;
   }
   return result;
 }

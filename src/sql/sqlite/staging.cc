@@ -224,7 +224,7 @@ Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, s
 }
 
 // The writer's thread.
-Result<void> SqliteStaging::Stage::write(bool commit) {
+Result<void> SqliteStaging::Stage::write(const ApplyOptions& options) {
   if (abandoned.load(std::memory_order_relaxed)) {
     return std::unexpected(Error{Failure::statement, {}, "nobody waits for it any more"});
   }
@@ -239,7 +239,11 @@ Result<void> SqliteStaging::Stage::write(bool commit) {
   Result<void> written;
   if (plan.outside && rows != 0) written = find_outside();
   if (written && !outcome.outside) written = write_opened();
-  if (written && commit && outcome.faults.empty()) written = connection->run("COMMIT");
+  outcome.too_many_deleted = options.commit && outcome.faults.empty() && !options.allow(outcome);
+  if (written && options.commit && outcome.faults.empty() && !outcome.too_many_deleted) {
+    written = connection->run("COMMIT");
+    committed = written.has_value();
+  }
   if (sqlite3_get_autocommit(connection->get()) == 0) (void)connection->run("ROLLBACK");
   return written;
 }
@@ -325,7 +329,8 @@ Result<void> SqliteStaging::Stage::note_refused(std::uint64_t row, const Error& 
   outcome.faults.push_back({.line = line,
                             .row = row,
                             .column = column ? std::string(about) : std::string{},
-                            .reason = refusal_text(why.sqlstate, column ? "" : about)});
+                            .reason = refusal_text(why.sqlstate, column ? "" : about),
+                            .rule = why.rule});
   return {};
 }
 
@@ -345,9 +350,9 @@ core::Task<Result<SetOutcome>> SqliteStaging::apply(std::span<const Argument> ar
   } else if (timeout != 0ms) {
     reactor_.timers().schedule(deadline, reactor_.now() + timeout);
   }
-  auto done = co_await writer_.run(reactor_, mailbox_, [stage = stage_, commit = options.commit, &writer = writer_] {
-    auto written = stage->write(commit);
-    if (written && commit) writer.committed(stage->changed);
+  auto done = co_await writer_.run(reactor_, mailbox_, [stage = stage_, options, &writer = writer_] {
+    auto written = stage->write(options);
+    if (stage->committed) writer.committed(stage->changed);
     return written;
   });
   if (!done) co_return std::unexpected(std::move(done.error()));

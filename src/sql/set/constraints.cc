@@ -1,0 +1,176 @@
+#include "sql/set/constraints.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace sluice::sql {
+namespace {
+
+// One row for each column. A unique index may be no constraint, and its errors name it all the same.
+constexpr std::string_view postgres_constraints =
+    "SELECT c.relname::text, k.name::text, a.attname::text FROM"
+    " (SELECT conrelid AS rel, conname AS name, conkey::int2[] AS key FROM pg_constraint"
+    "  WHERE conrelid <> 0 AND contype IN ('c', 'f', 'x')"
+    "  UNION ALL SELECT i.indrelid, x.relname, (i.indkey::int2[])[0:(i.indnkeyatts - 1)] FROM pg_index i"
+    "  JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indisunique) AS k"
+    " JOIN pg_class c ON c.oid = k.rel"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname NOT IN ('pg_catalog', 'pg_toast', "
+    "'information_schema')"
+    " JOIN pg_attribute a ON a.attrelid = k.rel AND a.attnum = ANY (k.key)"
+    " ORDER BY k.rel, k.name, a.attnum";
+constexpr std::string_view sqlite_tables =
+    "SELECT name, sql, '' FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%CHECK%'";
+
+bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool same(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// Cuts SQL into names, parentheses and what is neither; without comments.
+class Tokens {
+ public:
+  explicit Tokens(std::string_view text) : text_(text) {}
+
+  enum class Kind : std::uint8_t { name, open, close, other };
+  struct Token {
+    Kind kind{};
+    std::string text;   // of a name, without its quotes
+    bool word = false;  // a name that is not quoted, and may be a keyword
+  };
+  [[nodiscard]] std::optional<Token> next() {
+    skip();
+    if (at_ == text_.size()) return std::nullopt;
+    const char c = text_[at_];
+    if (is_letter(c)) {
+      const std::size_t begin = at_;
+      while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '$')) ++at_;
+      return Token{.kind = Kind::name, .text = std::string(text_.substr(begin, at_ - begin)), .word = true};
+    }
+    if (c == '"' || c == '`' || c == '[') return Token{.kind = Kind::name, .text = quoted(c == '[' ? ']' : c)};
+    if (c == '\'') {
+      (void)quoted(c);
+      return Token{.kind = Kind::other, .text = {}};
+    }
+    ++at_;
+    return Token{.kind = c == '(' ? Kind::open : c == ')' ? Kind::close : Kind::other, .text = {}};
+  }
+  [[nodiscard]] std::size_t at() const { return at_; }
+
+ private:
+  void skip() {
+    for (;;) {
+      while (at_ < text_.size() && std::string_view(" \t\r\n").contains(text_[at_])) ++at_;
+      const std::string_view rest = text_.substr(at_);
+      const bool line = rest.starts_with("--");
+      if (!line && !rest.starts_with("/*")) return;
+      const auto end = rest.find(line ? "\n" : "*/", 2);
+      at_ = end == rest.npos ? text_.size() : at_ + end + (line ? 1 : 2);
+    }
+  }
+  std::string quoted(char end) {
+    std::string name;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] != end) {
+        name += text_[at_];
+      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == end) {
+        name += text_[at_++];
+      } else {
+        ++at_;
+        break;
+      }
+    }
+    return name;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::span<const std::string> Constraints::columns_of(std::string_view table, std::string_view name) const {
+  const Constraint* found = nullptr;
+  for (const Constraint& one : all_) {
+    if (one.name != name || (!table.empty() && one.table != table)) continue;
+    if (found != nullptr && found->columns != one.columns) return {};
+    found = &one;
+  }
+  return found != nullptr ? std::span<const std::string>(found->columns) : std::span<const std::string>{};
+}
+
+std::span<const std::string> broken_columns(const BrokenRule& rule, const Constraints* known) {
+  if (!rule.columns.empty() || known == nullptr || rule.constraint.empty()) return rule.columns;
+  return known->columns_of(rule.table, rule.constraint);
+}
+
+std::vector<std::string> names_in(std::string_view expression) {
+  std::vector<std::string> names;
+  Tokens tokens(expression);
+  while (auto token = tokens.next()) {
+    if (token->kind == Tokens::Kind::name) names.push_back(std::move(token->text));
+  }
+  return names;
+}
+
+std::vector<Constraints::Constraint> named_checks(std::string_view table, std::string_view create) {
+  std::vector<Constraints::Constraint> checks;
+  Tokens tokens(create);
+  std::optional<std::string> name;  // behind CONSTRAINT
+  for (auto token = tokens.next(); token; token = tokens.next()) {
+    if (token->word && same(token->text, "constraint")) {
+      auto named = tokens.next();
+      if (named && named->kind == Tokens::Kind::name) name = std::move(named->text);
+      continue;
+    }
+    if (!name) continue;
+    if (!token->word || !same(token->text, "check")) {
+      name.reset();
+      continue;
+    }
+    const std::size_t begin = tokens.at();
+    std::size_t depth = 0;
+    while (auto inner = tokens.next()) {
+      if (inner->kind == Tokens::Kind::open) ++depth;
+      if (inner->kind == Tokens::Kind::close && --depth == 0) break;
+      if (depth == 0) break;
+    }
+    checks.push_back({.table = std::string(table),
+                      .name = *std::exchange(name, std::nullopt),
+                      .columns = names_in(create.substr(begin, tokens.at() - begin))});
+  }
+  return checks;
+}
+
+core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database, Dialect dialect,
+                                                                        std::uint32_t id) {
+  const bool postgres = dialect == Dialect::postgres;
+  auto statement = co_await database.prepare(postgres ? postgres_constraints : sqlite_tables, id, {});
+  if (!statement) co_return std::unexpected(std::move(statement.error()));
+  auto cursor = co_await database.query(*statement, {}, {});
+  if (!cursor) co_return std::unexpected(std::move(cursor.error()));
+  std::vector<Constraints::Constraint> all;
+  for (bool last = false; !last;) {
+    const auto block = co_await (*cursor)->next();
+    if (!block) co_return std::unexpected(block.error());
+    last = block->last;
+    for (std::size_t i = 0; i < block->rows; ++i) {
+      const auto row = block->row(i);
+      if (!postgres) {
+        for (auto& check : named_checks(row[0].view(), row[1].view())) all.push_back(std::move(check));
+      } else if (!all.empty() && all.back().table == row[0].view() && all.back().name == row[1].view()) {
+        all.back().columns.emplace_back(row[2].view());
+      } else {
+        all.push_back({.table = std::string(row[0].view()),
+                       .name = std::string(row[1].view()),
+                       .columns = {std::string(row[2].view())}});
+      }
+    }
+  }
+  co_return std::make_shared<const Constraints>(std::move(all));
+}
+
+}  // namespace sluice::sql
