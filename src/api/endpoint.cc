@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/answer_head.h"
+#include "api/refusals.h"
 #include "base/log.h"
 
 namespace sluice::api {
@@ -245,7 +246,7 @@ std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, cons
 }
 
 http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {
-  if (block.rows == 0) return http::problem(404, "There is no such thing.");
+  if (block.rows == 0) return refuse_missing(*wish.request);
   if (block.rows > 1) {
     return failed(several_rows());
   }

@@ -47,6 +47,7 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
     case sql::Failure::not_allowed:
       return "This is not permitted.";
     case sql::Failure::bad_argument:
+      if (error.sqlstate == "42601") return "The search expression cannot be read.";
       if (failed == Failed::writing) return "A value does not fit its type.";
       if (failed != Failed::reading_alone) return "A parameter's value does not fit its type.";
       break;
@@ -83,7 +84,9 @@ void Failures::log(const sql::Error& error) const {
 http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members) const {
   if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
     if (entry->status >= 500) log(error);
-    return ErrorMap::answer(*entry, error, detail_of(error, failed), members);
+    http::Response response = ErrorMap::answer(*entry, error, detail_of(error, failed), members);
+    if (error.failure == sql::Failure::conflict) response.fields.add("Retry-After", "1");
+    return response;
   }
   const std::string_view detail = detail_of(error, failed);
   switch (error.failure) {

@@ -12,6 +12,7 @@
 #include "http/message.h"
 #include "sql/options.h"
 #include "sql/parallel.h"
+#include "sql/staging.h"
 #include "sql/transaction.h"
 
 namespace sluice::api {
@@ -22,6 +23,17 @@ enum class From : std::uint8_t { path, query, header, cookie, claim, environment
 // Of `from`: what is wrong with it, or nothing.
 [[nodiscard]] std::string check_source(std::string_view text);
 
+enum class Returns : std::uint8_t { rows, object, file };
+
+inline NameOf<Returns> names_of(Returns) {
+  return {{"rows", Returns::rows}, {"object", Returns::object}, {"file", Returns::file}};
+}
+
+// What `max_deleted` says: "1000", "10%". Nothing: it says neither.
+[[nodiscard]] std::optional<sql::DeletionLimit> parse_deletion_limit(std::string_view text);
+// Of `max_deleted`: what is wrong with it, or nothing.
+[[nodiscard]] std::string check_deletion_limit(std::string_view text);
+
 // [endpoint.params.NAME]: a parameter of the endpoint's statements.
 struct ParamOptions {
   std::optional<Located<std::string>> from;
@@ -29,6 +41,7 @@ struct ParamOptions {
   std::optional<Located<sql::ParameterType>> type;  // nullopt: the database's own type decides
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
+  Located<bool> ignored = false;
   Located<std::string> store;  // once loaded, the name of one that exists, where `from` is a file's hash
 
   template <class Visitor>
@@ -51,6 +64,9 @@ struct ParamOptions {
     v.field("default", &ParamOptions::default_value,
             "The value where the request has none. Without it the value is NULL.");
     v.field("required", &ParamOptions::required, "A request without the parameter is answered 400.");
+    v.field("ignored", &ParamOptions::ignored,
+            "A body may have a field of this name, and its value is not used: so a client can send back what GET "
+            "answered.");
     v.field(
         "store", &ParamOptions::store,
         "Where the file of an `upload` goes: the name of a [store.NAME]. Where there is only one, it is the default.");
@@ -63,12 +79,6 @@ enum class QueryParameters : std::uint8_t { known, any };
 
 inline NameOf<QueryParameters> names_of(QueryParameters) {
   return {{"known", QueryParameters::known}, {"any", QueryParameters::any}};
-}
-
-enum class Returns : std::uint8_t { rows, object, file };
-
-inline NameOf<Returns> names_of(Returns) {
-  return {{"rows", Returns::rows}, {"object", Returns::object}, {"file", Returns::file}};
 }
 
 // [endpoint.post.columns.NAME]: a column of the table that a method writes.
@@ -91,6 +101,10 @@ struct ColumnOptions : ParamOptions {
     v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
     v.field("type", own(&ParamOptions::type),
             "What the value is checked as. Without it the database's own type decides.");
+    v.field("ignored", own(&ParamOptions::ignored),
+            "A body may have a field of this name, and its value is not used: so a client can send back what GET "
+            "answered. Without `from` the column is not written. Columns whose values the database generates are "
+            "ignored without being named.");
     v.field("store", own(&ParamOptions::store), "Where the file of an `upload` goes, as for [endpoint.params].");
   }
 };
@@ -146,6 +160,10 @@ struct MethodOptions {
   std::vector<Named<ColumnOptions>> columns;
   Located<std::string> existing;
   Located<bool> set = false;
+  Located<bool> accepts_object = false;
+  std::optional<Located<Scalar>> max_deleted;
+  std::optional<Located<Returns>> returns;
+  std::optional<Located<bool>> creates;
   Located<std::string> returning;
   std::vector<Located<std::string>> before;
   Located<std::string> location;
@@ -175,6 +193,22 @@ struct MethodOptions {
     v.field("set", &MethodOptions::set,
             "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
             "counts.");
+    v.field("accepts_object", &MethodOptions::accepts_object,
+            "PUT of a set: the body may be one object, or a form, which is then the whole set. Without it such a body "
+            "is answered 400.");
+    v.field(
+        "max_deleted", &MethodOptions::max_deleted,
+        "PUT of a set: how many rows one request may delete: a number, or a share of the rows that `existing` "
+        "selects, such as `\"10%\"`. A request that would delete more is answered 409 and writes nothing, unless its "
+        "query parameter `max-deleted` allows as many.",
+        {.check = check_deletion_limit});
+    v.field("returns", &MethodOptions::returns,
+            "The answer of this method, where it differs from the endpoint's `returns`: `rows`, a list, or `object`, "
+            "one object.");
+    v.field("creates", &MethodOptions::creates,
+            "Whether the method creates, so that it is answered 201, with `location` where that is set. Without it: a "
+            "POST with `table` or INSERT does, and a PUT with `table`. Set it for a function and for `WITH ... "
+            "INSERT`.");
     v.field("returning", &MethodOptions::returning,
             "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
     v.field("before", &MethodOptions::before,

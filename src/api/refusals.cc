@@ -24,12 +24,23 @@ std::string errors_member(std::span<const RowFault> faults) {
     errors.append(R"({"line":)" + std::to_string(fault.line) + R"(,"row":)" + std::to_string(fault.row) +
                   R"(,"pointer":")");
     append_json_escaped(errors, fault.pointer);
+    if (!fault.constraint.empty()) {
+      errors.append(R"(","constraint":")");
+      append_json_escaped(errors, fault.constraint);
+    }
     errors.append(R"(","detail":")");
     append_json_escaped(errors, fault.reason);
     errors.append("\"}");
   }
   errors.push_back(']');
   return std::string(errors.view());
+}
+
+http::Response refuse_missing(const http::Request& request) {
+  constexpr std::size_t longest = 200;
+  const std::string_view target = request.target.substr(0, longest);
+  return http::problem(
+      404, "No row matches " + std::string(target) + (target.size() < request.target.size() ? "..." : "") + ".");
 }
 
 http::Response refuse_type() {
@@ -66,6 +77,11 @@ http::Response refuse_body(const Error& error) {
 
 http::Response refuse_unreadable(std::span<const RowFault> faults) {
   return list_faults(400, "The body cannot be read as what its Content-Type says.", faults);
+}
+
+http::Response refuse_row_count(std::size_t count) {
+  return http::problem(400, "The body must have exactly one row here; it has " +
+                                (count == 0 ? std::string("none") : std::to_string(count)) + ".");
 }
 
 http::Response refuse_rows(std::span<const RowFault> faults) {

@@ -15,6 +15,8 @@ namespace sluice::api {
 
 inline constexpr std::size_t most_faults = 100;  // that one answer lists
 
+// 404: the statement has found no row.
+[[nodiscard]] http::Response refuse_missing(const http::Request& request);
 // 415, with what could be sent.
 [[nodiscard]] http::Response refuse_type();
 // Whether the body is longer than `limit` bytes by what its length is said to be.
@@ -27,6 +29,8 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 [[nodiscard]] http::Response refuse_body(const Error& error);
 // 400: it is not what its Content-Type says.
 [[nodiscard]] http::Response refuse_unreadable(std::span<const RowFault> faults);
+// 400: the body has another number of rows than one.
+[[nodiscard]] http::Response refuse_row_count(std::size_t count);
 // 422: "errors" says what is wrong in which row.
 [[nodiscard]] http::Response refuse_rows(std::span<const RowFault> faults);
 // 409: rows that are there, and that the request may not change.

@@ -1,6 +1,7 @@
 #include "api/set_endpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "api/query_string.h"
@@ -8,6 +9,20 @@
 #include "api/set_rows.h"
 
 namespace sluice::api {
+std::optional<sql::DeletionLimit> parse_deletion_limit(std::string_view text) {
+  sql::DeletionLimit limit{.amount = 0, .percent = text.ends_with('%')};
+  if (limit.percent) text.remove_suffix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit.amount);
+  if (error != std::errc{} || end != text.data() + text.size() || (limit.percent && limit.amount > 100)) {
+    return std::nullopt;
+  }
+  return limit;
+}
+
+std::string check_deletion_limit(std::string_view text) {
+  return parse_deletion_limit(text) ? "" : "must be a number of rows, or a share from \"0%\" to \"100%\"";
+}
+
 sql::SetOptions set_options(http::Method method, const MethodOptions& options, const http::Pattern& pattern) {
   sql::SetOptions set;
   set.existing = options.existing.value;
@@ -33,8 +48,10 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries),
+      takes_object(method == http::Method::patch || options.accepts_object.value),
       set(std::move(prepared)),
       query(endpoint.query) {
+  if (options.max_deleted) max_deleted = *parse_deletion_limit(options.max_deleted->value.text);
   row_limits.row_bytes = row_limit(endpoint, options);
   for (const auto& column : options.columns) {
     Source source = column_source(column, pattern);
@@ -54,6 +71,7 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
   }
   query.add(shared);
   query.add("dry-run");
+  if (method == http::Method::put) query.add("max-deleted");
 }
 
 void SetWritePlan::take_types(const sql::Table& table) {
@@ -77,6 +95,25 @@ core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request);
 }
+
+namespace {
+
+std::string counts(const sql::SetOutcome& outcome) {
+  return "\"inserted\":" + std::to_string(outcome.inserted) + ",\"updated\":" + std::to_string(outcome.updated) +
+         ",\"deleted\":" + std::to_string(outcome.deleted) + ",\"unchanged\":" + std::to_string(outcome.unchanged);
+}
+
+http::Response refuse_deletions(const sql::SetOutcome& outcome) {
+  const std::string deleted = std::to_string(outcome.deleted);
+  return http::problem(
+      409,
+      "The request would delete " + deleted +
+          " rows, which is more than it may; nothing has been written. With the query parameter max-deleted=" +
+          deleted + " it may.",
+      counts(outcome));
+}
+
+}  // namespace
 
 core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const SetWritePlan& plan = *plan_;
@@ -102,6 +139,13 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     dry_run = asked->text.empty() || asked->text == "true" || asked->text == "1";
     if (!dry_run && asked->text != "false" && asked->text != "0") {
       co_return http::problem(400, "The parameter \"dry-run\" must be true or false.");
+    }
+  }
+  std::optional<sql::DeletionLimit> deletions;
+  if (const auto asked = query.find("max-deleted")) {
+    deletions = parse_deletion_limit(asked->text);
+    if (!deletions || deletions->percent) {
+      co_return http::problem(400, "The parameter \"max-deleted\" must be a number of rows.");
     }
   }
   Binder binder;
@@ -135,12 +179,19 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     }
   }
   if (rows.broken()) co_return refuse_unreadable(rows.faults());
+  if (rows.reader().single() && !plan.takes_object) {
+    co_return http::problem(400, "The body must be a list: one object in its place would be the whole set.");
+  }
   if (!rows.faults().empty()) co_return refuse_rows(rows.faults());
   if (auto added = co_await rows.hand_over(*staging); !added)
     co_return failures_.answer(added.error(), Failed::writing);
-  auto outcome = co_await staging->apply(
-      shared,
-      {.commit = !dry_run, .retries = plan.retries, .deadline = plan.timeout ? reactor_.now() + *plan.timeout : never});
+  // A header alone is what is left of a table that could not be read, too: `[]` is meant.
+  const bool is_vague = rows.empty() && *format != BodyFormat::json;
+  if (!deletions) deletions = is_vague ? sql::DeletionLimit{.amount = 0} : plan.max_deleted;
+  auto outcome = co_await staging->apply(shared, {.commit = !dry_run,
+                                                  .retries = plan.retries,
+                                                  .deadline = plan.timeout ? reactor_.now() + *plan.timeout : never,
+                                                  .deletions = *deletions});
   if (!outcome) co_return failures_.answer(outcome.error(), Failed::writing);
   failures_.got_through();
   if (!outcome->faults.empty()) {
@@ -148,12 +199,11 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     if (outcome->refusal) co_return failures_.answer(*outcome->refusal, Failed::writing, errors_member(faults));
     co_return outcome->outside ? refuse_outside(faults) : refuse_rows(faults);
   }
+  if (outcome->too_many_deleted) co_return refuse_deletions(*outcome);
   http::Response response;
   response.fields.add_trusted("Content-Type", "application/json");
   Buffer body;
-  body.append("{\"inserted\":" + std::to_string(outcome->inserted) +
-              ",\"updated\":" + std::to_string(outcome->updated) + ",\"deleted\":" + std::to_string(outcome->deleted) +
-              ",\"unchanged\":" + std::to_string(outcome->unchanged) + "}");
+  body.append("{" + counts(*outcome) + "}");
   response.body = std::move(body);
   co_return response;
 }

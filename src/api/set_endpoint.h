@@ -17,6 +17,7 @@
 #include "core/reactor.h"
 #include "http/server.h"
 #include "sql/database.h"
+#include "sql/set/constraints.h"
 #include "sql/set/set.h"
 
 namespace sluice::api {
@@ -39,15 +40,19 @@ struct SetWritePlan {
   std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
   std::uint64_t more_body = 0;            // by how much that is beyond the server's own
   RowLimits row_limits;
+  bool takes_object = false;       // a body may be one object, or a form, in place of a list
+  sql::DeletionLimit max_deleted;  // unless the request says another one
   sql::SetPlan set;
-  Shape shape;                 // of the body
+  Shape shape;  // of the body
+  std::vector<Echo> echoes;
   std::vector<Source> staged;  // in the order of SetPlan::staged
   std::vector<Source> shared;  // in the order of SetPlan::parameters
   QueryNames query;
-  std::shared_ptr<const RolePlan> role;          // null: it runs as the login
-  std::shared_ptr<const Guards> guards;          // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever
-  std::shared_ptr<const schema::Schema> schema;  // of each row; null: none
+  std::shared_ptr<const RolePlan> role;                 // null: it runs as the login
+  std::shared_ptr<const Guards> guards;                 // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;               // null: codes are answered as ever
+  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null: none is known
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null: none
 };
 
 // What Database::stage() is prepared from.
@@ -55,7 +60,8 @@ struct SetWritePlan {
                                           const http::Pattern& pattern);
 
 // One core's handler of a set. The body is read as it comes and never held: its rows wait in the database for the last
-// of them, and are then written in one transaction. `?dry-run` answers what would change.
+// of them, and are then written in one transaction. `?dry-run` answers what would change. `?max-deleted` says how many
+// rows the request may delete.
 class SetEndpoint final : public http::Handler {
  public:
   SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,

@@ -115,6 +115,52 @@ TEST_F(SetEndpointTest, ADryRunIsAskedForInTheQuery) {
   EXPECT_EQ(database.log, "");
 }
 
+TEST_F(SetEndpointTest, ASetIsAList) {
+  EXPECT_EQ(send(R"({"tag":"a"})").status, 400);
+  EXPECT_EQ(send("tag=a", "application/x-www-form-urlencoded").status, 400);
+  EXPECT_FALSE(database.log.contains("apply")) << database.log;
+}
+
+TEST_F(SetPatchTest, OneObjectMayBeAdded) {
+  EXPECT_EQ(send(R"({"tag":"a"})").status, 200);
+  EXPECT_EQ(database.log, "stage\nline 1: 'a' - -\napply heat heat\n");
+}
+
+TEST_F(SetEndpointTest, ARequestSaysHowManyRowsItMayDelete) {
+  EXPECT_EQ(send("[]").status, 200);
+  EXPECT_EQ(database.applied.deletions.amount, UINT64_MAX) << "an empty list is meant";
+  for (const auto& [bytes, type] : {std::pair{"tag\n", "text/csv"},
+                                    {"\"tag\"\n", "application/csj"},
+                                    {"\n", "application/x-ndjson"},
+                                    {"", "application/x-ndjson"}}) {
+    EXPECT_EQ(send(bytes, type).status, 200);
+    EXPECT_EQ(database.applied.deletions.amount, 0u) << type;
+    EXPECT_EQ(send(bytes, type, "max-deleted=7").status, 200);
+    EXPECT_EQ(database.applied.deletions.amount, 7u) << type;
+  }
+  for (const char* query : {"max-deleted", "max-deleted=x", "max-deleted=-1", "max-deleted=1x", "max-deleted=5%25",
+                            "max-deleted=1&max-deleted=1", "max-deleted=18446744073709551616"}) {
+    EXPECT_EQ(send("[]", "application/json", query).status, 400) << query;
+  }
+  database.outcomes.clear();
+  database.outcomes.push_back(sql::SetOutcome{
+      .inserted = 1, .updated = 2, .deleted = 3, .unchanged = 4, .faults = {}, .too_many_deleted = true});
+  const http::Response refused = send("[]");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_TRUE(body_of(refused).contains(R"("inserted":1,"updated":2,"deleted":3,"unchanged":4)")) << body_of(refused);
+}
+
+TEST(DeletionLimit, IsANumberOrAShare) {
+  EXPECT_EQ(parse_deletion_limit("1000")->amount, 1000u);
+  EXPECT_TRUE(parse_deletion_limit("10%")->percent);
+  for (const char* text : {"", "%", "101%", "-1", "1.5", "10 %", "all"})
+    EXPECT_FALSE(parse_deletion_limit(text)) << text;
+  const sql::DeletionLimit tenth{.amount = 10, .percent = true};
+  EXPECT_TRUE(tenth.allows(10, 100));
+  EXPECT_FALSE(tenth.allows(1, 9));
+  EXPECT_TRUE(tenth.allows(0, 0));
+}
+
 TEST_F(SetEndpointTest, ABodyThatBreaksOffIsNeverApplied) {
   const std::string rows = R"([{"tag":"a"},{"tag":"b"},)";
   for (const auto& [broken, status] : {std::pair{Errc::closed, 400}, {Errc::limit, 413}, {Errc::timed_out, 408}}) {

@@ -59,22 +59,31 @@ core::Task<sql::Result<void>> SetRows::hand_over(sql::Staging& staging) {
 
 std::vector<RowFault> SetRows::located(std::span<const sql::StagedFault> faults) const {
   std::vector<RowFault> found;
+  const auto columns_of = [&](const sql::StagedFault& fault) {
+    return fault.rule ? sql::broken_columns(*fault.rule, plan_.constraints.get()) : std::span<const std::string>{};
+  };
   for (const sql::StagedFault& fault : faults) {
     const auto column = std::ranges::find(plan_.set.staged, fault.column);
     const std::size_t name = column == plan_.set.staged.end()
-                                 ? SIZE_MAX
+                                 ? field_of(columns_of(fault), plan_.staged)
                                  : plan_.staged[static_cast<std::size_t>(column - plan_.set.staged.begin())].body_index;
     found.push_back(reader_->fault_in(fault.line, fault.row, name, fault.reason));
+    if (fault.rule) found.back().constraint = fault.rule->constraint;
   }
   return found;
 }
 
 void SetRows::take_row() {
+  empty_ = false;
   if (check_ && !check_->holds(*reader_, most_faults, faults_)) return;
   arguments_.clear();
   const auto row = reader_->row();
   if (auto bound = binder_.bind(plan_.staged, request_, row, arguments_); !bound) {
     add_fault(reader_->fault_of(bound.error().source->body_index, std::move(bound.error().reason)));
+    return;
+  }
+  if (const auto differs = differing_echo(plan_.echoes, request_, row)) {
+    add_fault(reader_->fault_of(*differs, std::string(differing_echo_reason)));
     return;
   }
   for (std::size_t i = 0; i < arguments_.size(); ++i) {

@@ -28,6 +28,8 @@ class SetRows {
   [[nodiscard]] const std::vector<RowFault>& faults() const { return faults_; }
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool ended() const { return ended_; }
+  // Whether there has been no row so far.
+  [[nodiscard]] bool empty() const { return empty_; }
 
   // Takes rows until the reader wants more bytes, or a batch is full (true): at the latest when it has `most_rows`.
   [[nodiscard]] bool take(std::uint64_t most_rows = UINT64_MAX);
@@ -64,6 +66,7 @@ class SetRows {
   std::vector<std::size_t> begins_;  // of each value in texts_
   std::vector<std::uint64_t> lines_;
   std::vector<RowFault> faults_;
+  bool empty_ = true;
   bool broken_ = false;
   bool ended_ = false;
 };

@@ -386,6 +386,32 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
   return {};
 }
 
+std::optional<std::size_t> differing_echo(std::span<const Echo> echoes, const http::Request& request,
+                                          std::span<const Value> row) {
+  for (const Echo& echo : echoes) {
+    const Value& value = row[echo.body_index];
+    if (value.kind == Value::Kind::missing) continue;
+    if (value.kind == Value::Kind::null || value.text != request.path_values[echo.path_index]) return echo.body_index;
+  }
+  return std::nullopt;
+}
+
+std::size_t field_of(std::span<const std::string> columns, std::span<const Source> sources) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  std::size_t found = SIZE_MAX;
+  for (const Source& source : sources) {
+    if (source.from != From::body) continue;
+    const bool is_meant = std::ranges::any_of(columns, [&](const std::string& column) {
+      return std::ranges::equal(column, source.name, {}, lower, lower) ||
+             std::ranges::equal(column, source.key, {}, lower, lower);
+    });
+    if (!is_meant || source.body_index == found) continue;
+    if (found != SIZE_MAX) return SIZE_MAX;
+    found = source.body_index;
+  }
+  return found;
+}
+
 http::Response refuse_value(const ValueFault& fault) {
   if (fault.source->from == From::claim) {
     return http::problem(403, "The token's claim \"" + fault.source->key + "\" " + fault.reason + ".");

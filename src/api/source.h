@@ -108,6 +108,19 @@ class Binder {
   std::forward_list<std::string> rewritten_;  // integers, arrays and lists, as the database reads them
 };
 
+// A field of the body that says again what the path says, as GET's answer does: it must be the same.
+struct Echo {
+  std::size_t body_index = 0;
+  std::uint8_t path_index = 0;
+};
+// The first of them that differs: its place among the body's values.
+[[nodiscard]] std::optional<std::size_t> differing_echo(std::span<const Echo> echoes, const http::Request& request,
+                                                        std::span<const Value> row);
+inline constexpr std::string_view differing_echo_reason = "is not what the path says";
+
+// Which of the body's values columns are about: its place in Shape::names, or SIZE_MAX where it is not one alone.
+[[nodiscard]] std::size_t field_of(std::span<const std::string> columns, std::span<const Source> sources);
+
 // "The parameter \"id\" must be an integer."
 [[nodiscard]] http::Response refuse_value(const ValueFault& fault);
 

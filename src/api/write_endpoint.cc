@@ -29,6 +29,14 @@ bool is_key(std::string_view parameter, const MethodOptions& options) {
   });
 }
 
+// Of a table: the request itself says which row is meant, whatever its body has.
+bool names_its_row(http::Method method, const MethodOptions& options, const http::Pattern& pattern) {
+  if (options.table.value.empty() || (method != http::Method::put && method != http::Method::patch)) return false;
+  return std::ranges::none_of(options.columns, [&](const auto& column) {
+    return column.value.key && column_source(column, pattern).from == From::body;
+  });
+}
+
 }  // namespace
 
 std::expected<LocationPattern, std::string> LocationPattern::parse(std::string_view text,
@@ -71,6 +79,7 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
 }
 
 bool creates(http::Method method, const MethodOptions& options) {
+  if (options.creates) return options.creates->value;
   const bool of_table = !options.table.value.empty();
   if (method == http::Method::put) return of_table;
   return method == http::Method::post && (of_table || begins_with_insert(options.sql.value));
@@ -80,7 +89,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
                      const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
-      object(endpoint.returns != Returns::rows),
+      object((options.returns ? options.returns->value : endpoint.returns) != Returns::rows),
       inserts(creates(method, options)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
@@ -123,6 +132,9 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     update_first = std::move(before.back());
     before.pop_back();
   }
+  const auto of_body = [](const Source& source) { return source.from == From::body; };
+  one_row = object || names_its_row(method, options, pattern) ||
+            std::ranges::any_of(before, [&](const Step& step) { return std::ranges::any_of(step.sources, of_body); });
   const auto& columns = main.statement.columns;
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
   rows_layouts = make_layouts(columns, false);
@@ -153,7 +165,6 @@ std::string_view WritePlan::credential() const {
 // The body as it was read: its bytes, and what it was found to hold.
 struct WriteEndpoint::Rows {
   bool has_body = false;
-  bool single = true;  // one object, or nothing, and not a list
   std::string bytes;
   std::optional<BodyFormat> format;
   std::vector<Upload> uploads;
@@ -234,8 +245,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     auto outcome = co_await write(request, conditions, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
-      rows.single = rows.single && outcome->written.size() <= 1;
-      co_return answer(wish, rows, std::move(*outcome));
+      co_return answer(request, wish, *outcome);
     }
     // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
     if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
@@ -294,22 +304,26 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
         arguments.clear();
         auto bound = binder.bind(plan.main.sources, request, reader->row(), arguments);
         if (bound && row == 0) bound = bind_before(binder, request, reader->row());
-        if (bound) continue;
-        if (bound.error().source->from != From::body) {
+        const auto differs = differing_echo(plan.echoes, request, reader->row());
+        if (bound && !differs) continue;
+        if (!bound && bound.error().source->from != From::body) {
           outcome.refusal = refuse_value(bound.error());
           co_return outcome;
         }
-        fault = reader->fault_of(bound.error().source->body_index, std::move(bound.error().reason));
+        fault = bound ? reader->fault_of(*differs, std::string(differing_echo_reason))
+                      : reader->fault_of(bound.error().source->body_index, std::move(bound.error().reason));
       }
       outcome.faults.push_back(std::move(fault));
       if (outcome.faults.size() == most_faults) break;
     }
-    rows.single = reader->single();
+    if (plan.one_row && rows.count != 1 && outcome.faults.size() < most_faults) {
+      outcome.refusal = refuse_row_count(rows.count);
+      co_return outcome;
+    }
     if (!outcome.faults.empty()) {
       outcome.refusal = refuse_rows(outcome.faults);
       co_return outcome;
     }
-    if (rows.count == 0) co_return outcome;
   }
 
   const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
@@ -338,28 +352,39 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
   }
   auto reader = rows.format ? reader_of_body() : nullptr;
-  const auto note_refusal = [&](const sql::Error& error) {
-    if (!reader || rows.count == 1 || error.at_commit || !sql::is_of_a_row(error.sqlstate)) return;
-    const RowFault fault = reader->fault_at("", sql::refusal_text(error.sqlstate, {}));
+  const auto note_refusal = [&](const sql::Error& error, std::span<const Source> sources) {
+    if (!reader || error.at_commit || !sql::is_of_a_row(error.sqlstate)) return;
+    const std::size_t field = error.rule ? broken_field(*error.rule, sources) : SIZE_MAX;
+    std::string reason = sql::refusal_text(error.sqlstate, {});
+    RowFault fault =
+        field != SIZE_MAX ? reader->fault_of(field, std::move(reason)) : reader->fault_at("", std::move(reason));
+    if (error.rule) fault.constraint = error.rule->constraint;
     rows.errors = errors_member({&fault, 1});
   };
+  std::span<const Value> values;
+  const auto take_row = [&] {
+    if (!reader) return;
+    (void)next_of(*reader);  // a row, as it was before
+    values = reader->row();
+  };
+  if (rows.count != 0) take_row();
+  for (const WritePlan::Step& step : plan.before) {
+    arguments.clear();
+    if (auto bound = binder.bind(step.sources, request, values, arguments); !bound) {
+      outcome.refusal = refuse_value(bound.error());
+      co_return outcome;
+    }
+    auto done = co_await transaction->execute(step.statement, arguments);
+    if (!done) co_return std::unexpected(std::move(done.error()));
+  }
+  if (rows.count == 0) {
+    if (auto committed = co_await transaction->commit(); !committed) {
+      co_return std::unexpected(std::move(committed.error()));
+    }
+    co_return outcome;
+  }
   for (std::size_t row = 0; row < rows.count; ++row) {
-    std::span<const Value> values;
-    if (reader) {
-      (void)next_of(*reader);  // a row, as it was before
-      values = reader->row();
-    }
-    if (row == 0) {
-      for (const WritePlan::Step& step : plan.before) {
-        arguments.clear();
-        if (auto bound = binder.bind(step.sources, request, values, arguments); !bound) {
-          outcome.refusal = refuse_value(bound.error());
-          co_return outcome;
-        }
-        auto done = co_await transaction->execute(step.statement, arguments);
-        if (!done) co_return std::unexpected(std::move(done.error()));
-      }
-    }
+    if (row != 0) take_row();
     arguments.clear();
     if (auto bound = binder.bind(plan.main.sources, request, values, arguments); !bound) {
       outcome.refusal = refuse_value(bound.error());
@@ -374,7 +399,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       }
       auto updated = co_await transaction->execute(plan.update_first->statement, changes);
       if (!updated) {
-        note_refusal(updated.error());
+        note_refusal(updated.error(), plan.update_first->sources);
         co_return std::unexpected(std::move(updated.error()));
       }
       if (updated->changes != 0) {
@@ -393,7 +418,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
                                : transaction->execute(plan.main.statement, arguments));
     if (!done) {
-      note_refusal(done.error());
+      note_refusal(done.error(), plan.main.sources);
       // Somebody else has inserted the row meanwhile: now there is one to replace.
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));
@@ -437,6 +462,15 @@ core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(co
   co_return std::optional<http::Response>{};
 }
 
+// Which value of the body has broken it: its place in Shape::names, or SIZE_MAX.
+std::size_t WriteEndpoint::broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const {
+  if (rule.parameter != 0 && rule.parameter <= sources.size()) {
+    const Source& source = sources[rule.parameter - 1];
+    if (source.from == From::body && !source.key.empty()) return source.body_index;
+  }
+  return field_of(sql::broken_columns(rule, plan_->constraints.get()), sources);
+}
+
 std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Request& request,
                                                            std::span<const Value> row) const {
   std::vector<sql::Argument> unused;
@@ -447,7 +481,7 @@ std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const
   return {};
 }
 
-http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const {
+http::Response WriteEndpoint::answer(const http::Request& request, const Wish& wish, const Outcome& outcome) const {
   const WritePlan& plan = *plan_;
   failures_.got_through();
   std::size_t count = 0;
@@ -455,11 +489,12 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
   const bool has_columns = !plan.main.statement.columns.empty();
   // An UPDATE or a DELETE that has found nothing.
   if (plan.object && !plan.inserts && (has_columns ? count == 0 : outcome.changes == 0)) {
-    return http::problem(404, "There is no such thing.");
+    return refuse_missing(request);
   }
   http::Response response;
-  const bool created = plan.update_first ? outcome.created : plan.inserts;
-  response.status = created && outcome.changes != 0 ? 201 : 200;
+  const bool created = plan.inserts && (!plan.update_first || outcome.created);
+  // A SELECT that calls a function says of no changes.
+  response.status = created && (outcome.changes != 0 || count != 0) ? 201 : 200;
   if (response.status == 201 && plan.location && count == 1) {
     for (const sql::Written& written : outcome.written) {
       if (written.rows.rows == 0) continue;
@@ -475,10 +510,7 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
       }
     }
   }
-  // A body of several rows has as many objects for an answer.
-  const bool several = outcome.written.size() > 1;
-  const bool object = !several && (plan.object || (plan.inserts && rows.single && count == 1));
-  if (!has_columns || (object && count == 0)) {
+  if (!has_columns || (plan.object && count == 0)) {
     if (response.status == 200) response.status = 204;
     return response;
   }
@@ -489,9 +521,9 @@ http::Response WriteEndpoint::answer(const Wish& wish, const Rows& rows, const O
                                                : outcome.written.front().rows.columns;
   std::unique_ptr<const sql::Layout> changed;
   const sql::Layout* layout =
-      (object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
+      (plan.object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
   if (columns.data() != plan.main.statement.columns.data()) {
-    changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = object});
+    changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = plan.object});
     layout = changed.get();
   }
   sql::Encoder encoder(*layout);

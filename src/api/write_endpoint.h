@@ -23,6 +23,7 @@
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
+#include "sql/set/constraints.h"
 #include "sql/set/table.h"
 
 namespace sluice::api {
@@ -64,8 +65,11 @@ struct WritePlan {
 
   std::string path;
   http::Method method{};
-  bool object = false;   // `returns`
+  bool object = false;   // `returns`: it answers with one object
   bool inserts = false;  // what it does is to create: 201
+  // A body has exactly one row: `object`, or a PUT or PATCH of a table whose keys are not in the body, or `before`
+  // takes values of the body.
+  bool one_row = false;
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
@@ -76,17 +80,19 @@ struct WritePlan {
   std::optional<Step> update_first;  // where it finds nothing, `main` inserts
   Step main;
   Shape shape;  // of the body; without names, and without uploads, it is not read
+  std::vector<Echo> echoes;
   UploadPlan uploads;
   std::optional<LocationPattern> location;
   Layouts rows_layouts;  // of the main statement's columns
   Layouts object_layouts;
   QueryNames query;
-  std::shared_ptr<const RolePlan> role;          // null: it runs as the login
-  std::shared_ptr<const Guards> guards;          // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;        // null: codes are answered as ever
-  std::shared_ptr<const schema::Schema> schema;  // of each row; null: none
-  std::shared_ptr<const CurrentRow> current;     // null: the endpoint has no `version`
-  std::optional<Version> returned;               // of the main statement's columns, where it is known from them
+  std::shared_ptr<const RolePlan> role;                 // null: it runs as the login
+  std::shared_ptr<const Guards> guards;                 // null: nothing is required
+  std::shared_ptr<const ErrorMap> errors;               // null: codes are answered as ever
+  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null: none is known
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null: none
+  std::shared_ptr<const CurrentRow> current;            // null: the endpoint has no `version`
+  std::optional<Version> returned;                      // of the main statement's columns, where it is known from them
 };
 
 // One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
@@ -121,9 +127,10 @@ class WriteEndpoint final : public http::Handler {
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
                                                                                const Conditions& conditions,
                                                                                sql::Transaction& transaction) const;
+  [[nodiscard]] std::size_t broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const;
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
                                                             std::span<const Value> row) const;
-  [[nodiscard]] http::Response answer(const Wish& wish, const Rows& rows, const Outcome& outcome) const;
+  [[nodiscard]] http::Response answer(const http::Request& request, const Wish& wish, const Outcome& outcome) const;
 
   std::shared_ptr<const WritePlan> plan_;
   sql::Database& database_;

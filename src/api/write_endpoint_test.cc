@@ -86,8 +86,39 @@ TEST_F(WriteEndpointTest, EveryRowIsWrittenInOneTransaction) {
   }
   EXPECT_EQ(send("slug,score\na,1\n", "text/csv; charset=utf-8").status, 201);
   EXPECT_EQ(database.log, "begin\ninsert a 1\ncommitted\n");
-  EXPECT_EQ(send("[]").status, 204);
-  EXPECT_EQ(database.log, "") << "no row, no transaction";
+}
+
+TEST_F(WriteEndpointTest, WithoutARowAllTheRestIsDone) {
+  MethodOptions options;
+  options.sql.value = "INSERT INTO films";
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films";
+  make(http::Method::post, endpoint, options, {statement("delete", {}), statement("insert", {{"slug", {}}})});
+  for (const auto& [bytes, type] :
+       std::vector<std::pair<std::string_view, std::string_view>>{{"[]", "application/json"},
+                                                                  {"slug\n", "text/csv"},
+                                                                  {"\"slug\"\n", "application/csj"},
+                                                                  {"\n", "application/x-ndjson"}}) {
+    EXPECT_EQ(send(bytes, type).status, 204);
+    EXPECT_EQ(database.log, "begin\ndelete\ncommitted\n") << type;
+  }
+  database.commit_error = error(sql::Failure::statement, "23503");
+  EXPECT_EQ(send("[]").status, 409);
+}
+
+TEST_F(WriteEndpointTest, StatementsBeforeItTakeValuesOfOneRow) {
+  MethodOptions options;
+  options.sql.value = "INSERT INTO films";
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films";
+  make(http::Method::post, endpoint, options,
+       {statement("delete", {{"slug", {}}}), statement("insert", {{"slug", {}}})});
+  for (const char* bytes : {"[]", R"([{"slug":"a"},{"slug":"b"}])"}) {
+    EXPECT_EQ(send(bytes).status, 400);
+    EXPECT_EQ(database.log, "");
+  }
+  EXPECT_EQ(send(R"([{"slug":"a"}])").status, 201);
+  EXPECT_EQ(database.log, "begin\ndelete a\ninsert a\ncommitted\n");
 }
 
 TEST_F(WriteEndpointTest, WithoutItsFilesNothingIsBegun) {
@@ -146,7 +177,7 @@ TEST_F(WriteEndpointTest, WhatIsReturnedIsTheAnswer) {
   EXPECT_EQ(one.status, 201);
   EXPECT_EQ(one.fields.get("Location"), "/films/a%20b%2F%C3%A9");
   EXPECT_EQ(one.fields.get("Row-Count"), "1");
-  EXPECT_EQ(body_of(one), "{\"slug\":\"a b/é\"}\n");
+  EXPECT_EQ(body_of(one), "[{\"slug\":\"a b/é\"}]\n");
   database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
   http::Response two = send(R"([{"slug":"a"},{"slug":"b"}])");
   EXPECT_EQ(two.status, 201);
@@ -231,7 +262,9 @@ TEST_F(WriteEndpointTest, AnObjectIsReplacedOrInserted) {
   EndpointOptions endpoint;
   endpoint.path.value = "/films/{slug}";
   endpoint.returns = Returns::object;
-  make(http::Method::put, endpoint, {},
+  MethodOptions options;
+  options.table.value = "films";
+  make(http::Method::put, endpoint, options,
        {statement("update", {{"slug", {}}, {"score", {}}}), statement("insert", {{"slug", {}}, {"score", {}}})}, true);
   const auto put = [&] {
     Body body(R"({"score":8})");

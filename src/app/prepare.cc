@@ -212,12 +212,13 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
 
   const std::string boot = random_hexadecimal();
+  std::vector<std::shared_ptr<const sql::Constraints>> constraints(databases.size());
   for (const api::EndpointOptions& options : plan->options.endpoints) {
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;  // complained about above
     EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options,
-                                    boot, config.source, errors.list);
+                                    boot, config.source, constraints[index], errors.list);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(database_options, endpoint.error());
     if (!*endpoint) continue;

@@ -45,7 +45,9 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
                                          std::uint32_t& next_id, const Options& all, const std::string& boot,
-                                         const config::Source& source, std::vector<config::Diagnostic>& errors)
+                                         const config::Source& source,
+                                         std::shared_ptr<const sql::Constraints>& constraints,
+                                         std::vector<config::Diagnostic>& errors)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
@@ -54,6 +56,7 @@ EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions&
       all_(all),
       boot_(boot),
       source_(source),
+      constraints_(constraints),
       errors_(errors),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
       role_(api::role_plan(database_options)),
@@ -177,10 +180,12 @@ void EndpointPreparation::prepare_method(http::Method method, const api::MethodO
   }
   std::vector<Located<std::string>> texts = writing.before;
   texts.push_back(writing.sql);
-  prepare_statements(method, writing, std::move(texts), false);
+  prepare_statements(method, writing, writing, std::move(texts), false);
 }
 
-void EndpointPreparation::prepare_table(http::Method method, const api::MethodOptions& writing) {
+void EndpointPreparation::prepare_table(http::Method method, const api::MethodOptions& named) {
+  api::MethodOptions writing = named;
+  std::erase_if(writing.columns, [](const auto& column) { return column.value.ignored.value && !column.value.from; });
   const auto table = loop_.run(sql::describe_table(database_, dialect_, writing.table.value, next_id_++));
   if (!table) {
     refused(writing.table, table.error());
@@ -192,7 +197,7 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   }
   made_.tables.emplace_back(method, *table);
   if (!writing.existing.value.empty() || writing.set.value) {
-    prepare_set(method, writing, *table);
+    prepare_set(method, writing, named, *table);
     return;
   }
   auto made = api::make_table_sql(method, writing, made_.pattern, dialect_, *table);
@@ -206,10 +211,11 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   const bool updates_first = !made->update_first.empty();
   if (updates_first) texts.emplace_back(std::move(made->update_first), writing.table.position);
   texts.emplace_back(std::move(made->sql), writing.table.position);
-  prepare_statements(method, writing, std::move(texts), updates_first);
+  prepare_statements(method, writing, named, std::move(texts), updates_first);
 }
 
-void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table) {
+void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing,
+                                      const api::MethodOptions& named, const sql::Table& table) {
   auto set = api::set_options(method, writing, made_.pattern);
   set.first_id = std::exchange(next_id_, next_id_ + sql::set_statements);
   auto prepared = loop_.run(sql::prepare_set(database_, dialect_, table, std::move(set), declared_));
@@ -226,14 +232,15 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
   if (dialect_ == sql::Dialect::postgres) made->take_types(table);
-  complete(*made, writing);
+  complete(*made, named);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
   made_.sets.push_back(std::move(made));
 }
 
 void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
-                                             std::vector<Located<std::string>> texts, bool updates_first) {
+                                             const api::MethodOptions& named, std::vector<Located<std::string>> texts,
+                                             bool updates_first) {
   std::vector<sql::Statement> statements;
   for (const auto& text : texts) {
     auto prepared = loop_.run(database_.prepare_writing(text.value, next_id_++, declared_));
@@ -255,7 +262,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   for (const auto& [its_method, its_table] : made_.tables) {
     if (its_method == method && dialect_ == sql::Dialect::postgres) made->take_types(its_table);
   }
-  complete(*made, writing);
+  complete(*made, named);
   if (current_) {
     made->current = current_;
     made->returned = api::returned_version(current_->version, options_.version.value, made_.get->statement.columns,
@@ -275,6 +282,16 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
   made.errors = error_map_;
   made.body_limit = api::body_limit(options_, writing, all_.server.body_limit);
   if (made.body_limit > all_.server.body_limit) made.more_body = made.body_limit - all_.server.body_limit;
+  take_unwritten_fields(made, writing);
+  if (!constraints_) {
+    auto read = loop_.run(sql::read_constraints(database_, dialect_, next_id_++));
+    if (!read && read.error().failure != sql::Failure::statement) {
+      away_ = read.error();
+      return;
+    }
+    constraints_ = read ? *read : std::make_shared<const sql::Constraints>(std::vector<sql::Constraints::Constraint>{});
+  }
+  made.constraints = constraints_;
   if (!writing.schema) return;
   const JsonOrFile& written = writing.schema->value;
   if (made.shape.names.empty()) {
@@ -289,6 +306,40 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
     return;
   }
   made.schema = std::move(*parsed);
+}
+
+template <class WritePlan>
+void EndpointPreparation::take_unwritten_fields(WritePlan& made, const api::MethodOptions& writing) {
+  std::vector<std::string>& names = made.shape.names;
+  if (names.empty()) return;
+  const auto take = [&](const std::string& name) {
+    const bool is_new = std::ranges::find(names, name) == names.end();
+    if (is_new) names.push_back(name);
+    return is_new;
+  };
+  for (const auto& column : writing.columns) {
+    if (column.value.ignored.value) take(column.name.value);
+  }
+  for (const auto& param : options_.params) {
+    if (!param.value.ignored.value) continue;
+    take(param.name.value);
+    used_.push_back(param.name.value);
+  }
+  for (const auto& [method, table] : made_.tables) {
+    if (method != made.method) continue;
+    for (const sql::TableColumn& column : table.columns) {
+      if (column.generated) take(column.name);
+    }
+  }
+  const auto echo = [&](const api::Source& source) {
+    if (source.from != api::From::path || !take(source.name)) return;
+    made.echoes.push_back({.body_index = names.size() - 1, .path_index = source.path_index});
+  };
+  for (const auto& column : writing.columns) echo(api::column_source(column, made_.pattern));
+  if constexpr (requires { made.main; }) {
+    if (!writing.columns.empty()) return;
+    for (const api::Source& source : made.main.sources) echo(source);
+  }
 }
 
 // Tells the method's files what their stores take, and what is wrong with them.

@@ -21,10 +21,12 @@ namespace sluice::app {
 class EndpointPreparation {
  public:
   // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
-  // file that the endpoint stands in; `boot`: what the ids of events begin with. All outlive this.
+  // file that the endpoint stands in; `boot`: what the ids of events begin with; `constraints`: of the database, null
+  // until an endpoint has asked for them. All outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
                       sql::Database& database, std::uint32_t& next_id, const Options& all, const std::string& boot,
-                      const config::Source& source, std::vector<config::Diagnostic>& errors);
+                      const config::Source& source, std::shared_ptr<const sql::Constraints>& constraints,
+                      std::vector<config::Diagnostic>& errors);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
@@ -36,8 +38,10 @@ class EndpointPreparation {
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
-  void prepare_set(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
-  void prepare_statements(http::Method method, const api::MethodOptions& writing,
+  // `named`: as the file has them, with columns that are not written.
+  void prepare_set(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
+                   const sql::Table& table);
+  void prepare_statements(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                           std::vector<Located<std::string>> texts, bool updates_first);
   void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
@@ -57,6 +61,9 @@ class EndpointPreparation {
   // What methods that write have in common.
   template <class WritePlan>
   void complete(WritePlan& made, const api::MethodOptions& writing);
+  // Fields that a body may have, and that are not written.
+  template <class WritePlan>
+  void take_unwritten_fields(WritePlan& made, const api::MethodOptions& writing);
 
   // Of the endpoint and of one of its methods, null is GET; nothing where it was complained about.
   [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
@@ -75,6 +82,7 @@ class EndpointPreparation {
   const Options& all_;
   const std::string& boot_;
   const config::Source& source_;
+  std::shared_ptr<const sql::Constraints>& constraints_;
   std::vector<config::Diagnostic>& errors_;
   const sql::Dialect dialect_;
 

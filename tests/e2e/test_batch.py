@@ -117,13 +117,13 @@ def post(slug, **more):
 def test_later_calls_refer_to_earlier_ones(films):
     answers = films.batch(
         {**post(ODD.replace("${", "$${"), score=8.5), "id": "film"},
-        {"method": "POST", "path": "/films/${film.slug}/tags", "body": {"tag": "id ${film.id}"}},
-        {"method": "GET", "path": "/films/${film.slug}/tags"},
-        {"method": "POST", "path": "/films", "body": [{"slug": "x-${2.0.tag}", "score": "${film.score}"}, {"slug": "y"}]},
+        {"method": "POST", "path": "/films/${film.0.slug}/tags", "body": {"tag": "id ${film.0.id}"}},
+        {"method": "GET", "path": "/films/${film.0.slug}/tags"},
+        {"method": "POST", "path": "/films", "body": [{"slug": "x-${2.0.tag}", "score": "${film.0.score}"}, {"slug": "y"}]},
         {"method": "GET", "path": "/films"},
         {"method": "GET", "path": "/films.csv", "headers": {"X-Other": "1"}})
     assert [each["status"] for each in answers] == [201, 201, 200, 201, 200, 200]
-    assert answers[0]["body"] == {"id": 1, "slug": ODD, "score": 8.5}
+    assert answers[0]["body"] == [{"id": 1, "slug": ODD, "score": 8.5}]
     assert answers[0]["headers"]["location"] == "/films/a%20%22quoted%22%2F%C3%A9%20%24%7Bx"
     assert answers[2]["body"] == [{"tag": "id 1"}]
     assert [row["slug"] for row in answers[4]["body"]] == [ODD, "x-id 1", "y"]

@@ -123,7 +123,7 @@ def test_row_level_security_decides(notes, postgres):
     assert served.call("DELETE", "/notes/2", token("guest")).status == 403
     assert served.call("DELETE", "/notes/2", ada).status == 204
     made = served.call("POST", "/notes", ada, {"n": 10})
-    assert (made.status, json.loads(made.body)) == (201, {"owner": "ada", "n": 10})
+    assert (made.status, json.loads(made.body)) == (201, [{"owner": "ada", "n": 10}])
     assert served.call("POST", "/notes", token("guest"), {"n": 11}).status == 403
     assert served.call("POST", "/notes", ada, {"n": 1}).status == 409
 

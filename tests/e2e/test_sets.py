@@ -28,6 +28,23 @@ columns.tag = {{ key = true }}
 columns.weight = {{}}
 columns.note = {{}}
 [[endpoint]]
+path = "/limited/{{slug}}"
+[endpoint.put]
+table = "tags"
+existing = "SELECT tag FROM tags WHERE film = :slug"
+max_deleted = 2
+accepts_object = true
+columns.film = {{ key = true, from = "path.slug" }}
+columns.tag = {{ key = true }}
+[[endpoint]]
+path = "/share/{{slug}}"
+[endpoint.put]
+table = "tags"
+existing = "SELECT tag FROM tags WHERE film = :slug"
+max_deleted = "50%"
+columns.film = {{ key = true, from = "path.slug" }}
+columns.tag = {{ key = true }}
+[[endpoint]]
 path = "/readings"
 get = "SELECT * FROM readings ORDER BY at, value"
 [endpoint.put]
@@ -146,6 +163,58 @@ def test_the_body_becomes_the_set(films):
     assert tags(films) == [] and tags(films, "other") == [("space", 5, "stays")]
 
 
+def fill(films, count=4):
+    names = [f"tag {n}" for n in range(count)]
+    films.query("DELETE FROM tags")
+    assert counts(films.call("PUT", "/films/alien/tags", [{"tag": name} for name in names])) == (count, 0, 0, 0)
+    return names
+
+
+def test_a_set_is_a_list(films):
+    names = fill(films)
+    form = "Content-Type: application/x-www-form-urlencoded"
+    for target in ("/films/alien/tags", "/share/alien", "/films/alien/tags?dry-run", "/films/alien/tags?max-deleted=9"):
+        assert "list" in films.problem(400, "PUT", target, {"tag": "tag 1"})["detail"]
+        assert "list" in films.problem(400, "PUT", target, "tag=tag+1", form)["detail"]
+    assert [tag for tag, _, _ in tags(films)] == names
+    assert counts(films.call("PATCH", "/films/alien/tags", {"tag": "tag 1", "weight": 3})) == (0, 1, 0, 0)
+    fill(films, 2)
+    assert counts(films.call("PUT", "/limited/alien", {"tag": "tag 1"})) == (0, 0, 1, 1)
+    assert counts(films.call("PUT", "/limited/alien", "tag=other", form)) == (1, 0, 1, 0)
+
+
+@pytest.mark.parametrize("target, most", [("/limited/alien", 2), ("/share/alien", 2)])
+def test_more_is_deleted_only_where_the_request_says_so(films, target, most):
+    names = fill(films)
+    kept = [{"tag": "tag 0"}, {"tag": "new"}]
+    found = films.problem(409, "PUT", target, kept)
+    assert {name: found[name] for name in ("inserted", "updated", "deleted", "unchanged")} == {
+        "inserted": 1, "updated": 0, "deleted": 3, "unchanged": 1}
+    assert "max-deleted=3" in found["detail"]
+    films.problem(409, "PUT", target + "?max-deleted=2", kept)
+    films.problem(409, "PUT", target, "[]")
+    for wrong in ("max-deleted", "max-deleted=", "max-deleted=-1", "max-deleted=50%25", "max-deleted=4&max-deleted=4"):
+        films.problem(400, "PUT", f"{target}?{wrong}", kept)
+    assert [tag for tag, _, _ in tags(films)] == names
+    assert counts(films.call("PUT", target + "?dry-run", kept)) == (1, 0, 3, 1)
+    assert [tag for tag, _, _ in tags(films)] == names
+    assert counts(films.call("PUT", target, [{"tag": name} for name in names[:most]])) == (0, 0, 2, 2)
+    assert counts(films.call("PUT", target + "?max-deleted=2", "[]")) == (0, 0, 2, 0)
+    assert counts(films.call("PUT", target, "[]")) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("body, content_type", [("tag\n", "Content-Type: text/csv"), ('"tag"\n', "Content-Type: application/csj"),
+                                                ("\n", "Content-Type: application/x-ndjson")])
+def test_a_header_alone_deletes_nothing_by_itself(films, body, content_type):
+    names = fill(films, 2)
+    for target in ("/films/alien/tags", "/limited/alien", "/share/alien"):
+        assert films.problem(409, "PUT", target, body, content_type)["deleted"] == 2
+        assert counts(films.call("PUT", target + "?dry-run", body, content_type)) == (0, 0, 2, 0)
+    assert [tag for tag, _, _ in tags(films)] == names
+    assert counts(films.call("PUT", "/films/none/tags", body, content_type)) == (0, 0, 0, 0)
+    assert counts(films.call("PUT", "/films/alien/tags?max-deleted=2", body, content_type)) == (0, 0, 2, 0)
+
+
 def test_other_formats(films):
     csv = 'tag,weight,note\na,1.5,\nb,2,"two\nlines"\n'
     assert counts(films.call("PUT", "/films/alien/tags", csv, "Content-Type: text/csv")) == (2, 0, 0, 0)
@@ -225,8 +294,8 @@ def test_a_client_that_leaves_changes_nothing(films):
 def test_rows_of_a_table(films):
     made = films.call("POST", "/items", {"name": " nut ", "price": 0.5})
     assert (made.status, made.get("location")) == (201, "/items/1")
-    assert json.loads(made.body) == {"id": 1, "name": "nut", "price": 0.5, "stock": 7}
-    assert json.loads(films.call("POST", "/items", {"name": "bolt", "stock": None}).body)["stock"] is None
+    assert json.loads(made.body) == [{"id": 1, "name": "nut", "price": 0.5, "stock": 7}]
+    assert json.loads(films.call("POST", "/items", {"name": "bolt", "stock": None}).body)[0]["stock"] is None
     found = films.problem(422, "POST", "/items", {"price": "cheap"})
     assert found["errors"][0]["pointer"] == "/name"
     films.problem(422, "POST", "/items", {"name": "x", "id": 9})  # mass assignment
@@ -263,9 +332,9 @@ def test_a_put_that_collides_with_another_row(films):
     assert films.server.log.count("23505") == 0
 
 
-def test_an_object_for_each_of_several_rows(films):
-    made = films.call("POST", "/one", [{"name": "nut"}, {"name": "bolt"}])
-    assert (made.status, [row["name"] for row in json.loads(made.body)]) == (201, ["nut", "bolt"])
+def test_an_object_is_written_by_itself(films):
+    films.problem(400, "POST", "/one", [{"name": "nut"}, {"name": "bolt"}])
+    assert json.loads(films.call("GET", "/items").body) == []
     assert json.loads(films.call("POST", "/one", {"name": "screw"}).body)["name"] == "screw"
 
 
@@ -436,15 +505,15 @@ def test_rows_that_break_a_rule_are_listed(rules):
     body = [{"id": n, "pos": 1 if n == 7 else n, "n": 100 if n in (2000, 3000) else 1} for n in range(1, 4000)]
     unique = "ruled_pos_key" if rules.kind == "postgres" else "pos"
     assert errors(rules.call("PUT", "/ruled", body), 409) == [
-        (1, 6, "/6", f"has the same unique value as another row ({unique})"),
-        (1, 1999, "/1999", "is outside of what is allowed (small)"),
-        (1, 2999, "/2999", "is outside of what is allowed (small)")]
+        (1, 6, "/6/pos", f"has the same unique value as another row ({unique})"),
+        (1, 1999, "/1999/n", "is outside of what is allowed (small)"),
+        (1, 2999, "/2999/n", "is outside of what is allowed (small)")]
     assert len(rules.query("SELECT * FROM ruled")) == 1
     csv = "id,n\n" + "".join(f"{n},{n}\n" for n in range(10, 103))
     assert errors(rules.call("PUT", "/ruled?dry-run", csv, "Content-Type: text/csv"), 422) == [
-        (n + 2 - 10, n - 10, "", "is outside of what is allowed (small)") for n in (100, 101, 102)]
+        (n + 2 - 10, n - 10, "n", "is outside of what is allowed (small)") for n in (100, 101, 102)]
     assert errors(rules.call("POST", "/ruled", [{"id": 8, "n": 1}, {"id": 9, "n": 100}]), 422) == [
-        (1, 1, "/1", "is outside of what is allowed")]
+        (1, 1, "/1/n", "is outside of what is allowed")]
     assert len(rules.query("SELECT * FROM ruled")) == 1
     if rules.kind == "postgres":  # the lines were forgotten behind 131,072 rows
         csv = "id,n\nfirst,1\n" + 140_000 * "5,1\n"
@@ -455,12 +524,12 @@ def test_rows_that_break_a_rule_are_listed(rules):
 def test_rows_of_all_of_the_table_are_refused_and_listed(rules):
     body = [{"id": n, "n": 100 if n == 1500 else 1} for n in range(2000)]
     for target in ("/added?dry-run", "/added"):
-        assert errors(rules.call("PATCH", target, body), 422) == [(1, 1500, "/1500", "is outside of what is allowed (small)")]
+        assert errors(rules.call("PATCH", target, body), 422) == [(1, 1500, "/1500/n", "is outside of what is allowed (small)")]
         assert rules.query("SELECT * FROM ruled") == []
     # An entry of `errors` leaves the list, and what it does not say itself.
     unique = "ruled_pos_key" if rules.kind == "postgres" else "pos"
     refused = rules.call("PATCH", "/added", [{"id": 1, "pos": 1}, {"id": 2, "pos": 1}])
-    assert errors(refused, 418) == [(1, 1, "/1", f"has the same unique value as another row ({unique})")]
+    assert errors(refused, 418) == [(1, 1, "/1/pos", f"has the same unique value as another row ({unique})")]
     assert (json.loads(refused.body)["title"], json.loads(refused.body)["detail"]) == (
         "Taken", "There is a row with the same key already.")
     assert rules.query("SELECT * FROM ruled") == []
@@ -468,7 +537,7 @@ def test_rows_of_all_of_the_table_are_refused_and_listed(rules):
 
 def test_what_the_commit_refuses_is_of_no_row(rules):
     assert "errors" not in rules.problem(409, "POST", "/late", [{"id": 1, "up": 9}, {"id": 2, "up": 1}, {"id": 3, "up": 1}])
-    assert errors(rules.call("POST", "/late", [{"id": 1, "up": 9}, {"id": 1, "up": 1}]), 409)[0][:3] == (1, 1, "/1")
+    assert errors(rules.call("POST", "/late", [{"id": 1, "up": 9}, {"id": 1, "up": 1}]), 409)[0][:3] == (1, 1, "/1/id")
     assert rules.call("POST", "/late", [{"id": 1, "up": 2}, {"id": 2, "up": 1}]).status == 201
 
 

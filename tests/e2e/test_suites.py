@@ -154,7 +154,7 @@ film = { id = 7, slug = "am ende/ß" }
 [[step]]
 request = "POST /films"
 json = "${film}"
-set = { id = "body.id", slug = "body.slug" }
+set = { id = "body.0.id", slug = "body.0.slug" }
 status = 201
 [[step]]
 request = "GET /films?x=${slug}"

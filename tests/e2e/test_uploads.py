@@ -38,6 +38,7 @@ url = "{url}"
 path = "/people"
 get = "SELECT id, name, avatar, avatar_type, avatar_name, avatar_size FROM people ORDER BY id"
 [endpoint.post]
+returns = "object"
 table = "people"
 columns.name = {{ required = true }}
 columns.avatar = {{ from = "upload.picture", store = "avatars" }}

@@ -64,6 +64,30 @@ table = "films"
 existing = "SELECT slug FROM films"
 columns.slug = {{ key = true }}
 [[endpoint]]
+path = "/board"
+params.holds = {{ from = "query.holds" }}
+[endpoint.put]
+before = ["DELETE FROM films"]
+sql = "INSERT INTO films (slug, score) VALUES (:slug, :score) RETURNING slug"
+require = {{ that = "exists(SELECT 1 FROM films WHERE slug = :holds)", status = 409 }}
+[endpoint.post]
+before = ["UPDATE films SET score = score + 1"]
+sql = "INSERT INTO films (slug) VALUES (:slug)"
+[endpoint.patch]
+before = ["UPDATE films SET score = score + 1"]
+sql = "UPDATE films SET score = :score WHERE slug = :slug"
+[[endpoint]]
+path = "/named/{{slug}}"
+[endpoint.put]
+table = "films"
+columns.slug = {{ key = true, from = "path.slug" }}
+columns.score = {{}}
+[endpoint.patch]
+table = "films"
+columns.slug = {{ key = true, from = "path.slug" }}
+columns.score = {{}}
+[batch]
+[[endpoint]]
 path = "/parts"
 post = "INSERT INTO parts (film) VALUES (:film) RETURNING film"
 '''
@@ -139,7 +163,7 @@ def test_create_change_and_delete(films):
     made = films.call("POST", "/films", {"slug": "am ende/ß", "score": 8.5})
     assert made.status == 201
     assert made.get("location") == "/films/am%20ende%2F%C3%9F"
-    assert json.loads(made.body) == {"id": 1, "slug": "am ende/ß", "score": 8.5}
+    assert json.loads(made.body) == [{"id": 1, "slug": "am ende/ß", "score": 8.5}]
     assert json.loads(films.call("GET", made.get("location")).body)["id"] == 1
     films.call("POST", "/films", {"slug": "alien"})
     assert films.rows() == [("am ende/ß", 8.5), ("alien", None)]
@@ -167,6 +191,65 @@ def test_several_rows_are_one_transaction(films):
     assert (made.status, len(json.loads(made.body))) == (201, 2)
     assert films.call("POST", "/films", "[]").status == 200
     assert len(films.rows()) == 4
+
+
+EMPTY = [("[]", JSON), ("slug,score\n", "Content-Type: text/csv"), ('"slug","score"\n', "Content-Type: application/csj"),
+         ("\n", "Content-Type: application/x-ndjson")]
+
+
+@pytest.mark.parametrize("body, content_type", EMPTY)
+def test_a_list_without_rows_runs_all_but_its_rows(films, body, content_type):
+    def fill():
+        films.query("DELETE FROM films")
+        films.call("POST", "/films", [{"slug": "a", "score": 1}, {"slug": "b", "score": 2}])
+
+    fill()
+    films.problem(409, "PUT", "/board?holds=none", body, content_type)
+    assert films.rows() == [("a", 1), ("b", 2)]
+    for method in ("POST", "PATCH"):
+        assert films.call(method, "/board", body.replace(",score", "").replace(',"score"', "") if method == "POST" else body,
+                          content_type).status == 204
+    assert films.rows() == [("a", 3), ("b", 4)]
+    done = films.call("PUT", "/board?holds=a", body, content_type)
+    assert (done.status, json.loads(done.body), films.rows()) == (200, [], [])
+
+    fill()
+    sent = body if content_type != JSON else json.loads(body)
+    headers = {} if content_type == JSON else {"Content-Type": content_type.split(": ")[1]}
+    call = {"method": "PUT", "path": "/board?holds=none", "headers": headers, "body": sent}
+    films.problem(409, "POST", "/batch", [call])
+    assert films.rows() == [("a", 1), ("b", 2)]
+    done = films.call("POST", "/batch", [{**call, "path": "/board?holds=a"}])
+    assert (done.status, json.loads(done.body)[0]["status"], films.rows()) == (200, 200, [])
+
+
+def test_a_path_that_names_one_row_takes_one(films):
+    films.call("POST", "/films", {"slug": "a", "score": 1})
+    two = [{"score": 2}, {"score": 3}]
+    csv, lines = "score\n2\n3\n", '{"score":2}\n{"score":3}\n'
+    for method in ("PUT", "PATCH"):
+        for body, *content_type in ((two,), ([],), (csv, "Content-Type: text/csv"), ("score\n", "Content-Type: text/csv"),
+                                    (lines, "Content-Type: application/x-ndjson")):
+            found = films.problem(400, method, "/named/a", body, *content_type)
+            assert "exactly one row" in found["detail"]
+        films.problem(400, method, "/films/a", [{"rating": {"value": 2}}, {"rating": {"value": 3}}])
+        call = {"method": method, "path": "/named/a", "body": two}
+        assert films.problem(400, "POST", "/batch", [call])["answer"]["status"] == 400
+    assert films.rows() == [("a", 1)]
+    assert films.call("PUT", "/named/a", "score\n5\n", "Content-Type: text/csv").status == 204
+    assert films.rows() == [("a", 5)]
+    assert films.call("PATCH", "/named/a", [{"score": 6}]).status == 204
+    assert films.rows() == [("a", 6)]
+
+
+def test_statements_before_it_take_values_of_one_row(films):
+    films.call("POST", "/films", [{"slug": "a", "score": 5}, {"slug": "b", "score": 5}])
+    move = {"from_slug": "a", "to_slug": "b", "amount": 2}
+    for body in ([], [move, move]):
+        assert "exactly one row" in films.problem(400, "POST", "/moves", body)["detail"]
+    assert films.rows() == [("a", 5), ("b", 5)]
+    assert films.call("POST", "/moves", [move]).status == 200
+    assert films.rows() == [("a", 3), ("b", 7)]
 
 
 def test_rows_that_cannot_be_taken_are_listed_and_nothing_is_written(films):
@@ -210,7 +293,7 @@ def test_what_the_database_refuses(films):
     films.query("INSERT INTO parts VALUES (1)")
     assert "refer" in films.problem(409, "DELETE", "/films/a")["detail"]
     for body in ({"slug": "x'; DROP TABLE films; --"}, {"slug": ":slug $1 ?1"}):
-        assert json.loads(films.call("POST", "/films", body).body)["slug"] == body["slug"]
+        assert json.loads(films.call("POST", "/films", body).body)[0]["slug"] == body["slug"]
     if films.kind == "postgres":
         films.problem(422, "POST", "/films", {"slug": "c", "score": "high"})
 
@@ -255,8 +338,8 @@ def test_a_slow_statement_is_cancelled(films):
 
 def test_headers_and_cookies(films):
     made = films.call("POST", "/who", None, "X-Agent:  smith ", 'Cookie: a=b; session="2.5"; session=3')
-    assert json.loads(made.body) == {"slug": "smith", "score": 2.5}
-    assert json.loads(films.call("POST", "/who", None, "x-agent: jones").body)["score"] == 1.5
+    assert json.loads(made.body) == [{"slug": "smith", "score": 2.5}]
+    assert json.loads(films.call("POST", "/who", None, "x-agent: jones").body)[0]["score"] == 1.5
     assert "x-agent" in films.problem(400, "POST", "/who")["detail"]
     films.problem(400, "POST", "/who", None, "X-Agent: neo", "Cookie: session=red")
     twice = films.problem(400, "POST", "/who", None, "X-Agent: neo", "Accept: */*", "x-agent: smith")
@@ -277,7 +360,7 @@ def test_integers_and_what_is_none(films):
     films.call("POST", "/films", {"slug": "a"})
     for number in ("1", "1.0", "10e-1", "0.01e+2"):
         made = films.call("POST", "/parts", f'{{"film": {number}}}')
-        assert (made.status, json.loads(made.body)) == (201, {"film": 1})
+        assert (made.status, json.loads(made.body)) == (201, [{"film": 1}])
     assert films.call("PATCH", "/parts/1", '{"other": 1.0}').status == 200
     if films.kind == "postgres":
         films.problem(422, "POST", "/parts", '{"film": 1.5}')

@@ -203,7 +203,7 @@ def test_errors_are_answered_as_the_configuration_says(items):
     assert (raised["type"], raised["title"], raised["detail"]) == ("about:blank", "Refused", "there is nobody")
     listed = items.problem(400, "POST", "/strict", [{"id": 2, "name": "yes"}, {"id": 3, "name": "no"}])
     assert listed["detail"] == "A value is outside of what is allowed.", "what the entry does not say is as ever"
-    assert [(fault["row"], fault["pointer"]) for fault in listed["errors"]] == [(1, "/1")]
+    assert [(fault["row"], fault["pointer"]) for fault in listed["errors"]] == [(1, "/1/name")]
     assert items.problem(400, "POST", "/unchecked", {"id": 1})["detail"] == "There is a row with the same key already."
 
 

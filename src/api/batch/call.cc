@@ -218,7 +218,8 @@ class Parser {
   // A string is the body of another type itself.
   bool take_body(Call& call) {
     const auto type = std::ranges::find(call.fields, "content-type", &std::pair<std::string, std::string>::first);
-    const bool is_json = type == call.fields.end() || lower(type->second).contains("json");
+    const std::string named = type == call.fields.end() ? "application/json" : lower(type->second);
+    const bool is_json = named.starts_with("application/json") || named.contains("+json");
     if (is_json) {
       if (type == call.fields.end()) call.fields.emplace_back("content-type", "application/json");
       return true;

@@ -37,10 +37,11 @@ struct Shape {
 };
 
 struct RowFault {
-  std::uint64_t line = 0;  // 1-based, in the body: where the fault is
-  std::uint64_t row = 0;   // 0-based
-  std::string pointer;     // RFC 6901, from the body's (ndjson: the line's) root: "/3/slug"; else the column's name
-  std::string reason;      // valid UTF-8; long names are cut
+  std::uint64_t line = 0;    // 1-based, in the body: where the fault is
+  std::uint64_t row = 0;     // 0-based
+  std::string pointer;       // RFC 6901, from the body's (ndjson: the line's) root: "/3/slug"; else the column's name
+  std::string reason;        // valid UTF-8; long names are cut
+  std::string constraint{};  // of the database, that the row breaks; mostly empty
 };
 
 struct RowLimits {

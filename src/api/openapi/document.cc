@@ -65,7 +65,7 @@ std::string_view meaning_of(int status) {
     case 403:
       return "This is not permitted.";
     case 404:
-      return "There is no such thing.";
+      return "Nothing matches the path.";
     case 406:
       return "The answer is in none of the formats that Accept names.";
     case 408:
@@ -116,6 +116,14 @@ struct Fields {
     if (dot != name.npos) return field.add(name.substr(dot + 1), std::move(schema), can_be_null, is_required);
     if (!field.leaf || field.leaf->type.empty()) field.leaf = std::move(schema);
     if (can_be_null == Null::never) field.null = Null::never;
+  }
+  // Of `names`, those that are not there yet: a body may have them, and they are not written.
+  void add_unwritten(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (!name.empty() && !below.contains(name.substr(0, name.find('.')))) {
+        add(name, {.type = {}, .members = ",\"readOnly\":true", .or_else = {}}, Null::possible, false);
+      }
+    }
   }
   // `nulls`: whether the format has them; a form leaves a field out instead.
   [[nodiscard]] std::string schema(Null nulls) const {
@@ -417,6 +425,11 @@ class Maker {
       list_.add(R"({"name":"dry-run","in":"query","description":"Says what would change, and changes nothing.",)"
                 R"("schema":{"type":"boolean","default":false}})");
     }
+    void add_max_deleted() {
+      seen_.emplace("query", "max-deleted");
+      list_.add(R"({"name":"max-deleted","in":"query","description":"How many rows the request may delete, in place )"
+                R"(of what is configured: 409 where it would delete more.","schema":{"type":"integer","minimum":0}})");
+    }
     [[nodiscard]] const JsonArray& list() const { return list_; }
     [[nodiscard]] JsonArray& list() { return list_; }
 
@@ -470,16 +483,13 @@ class Maker {
     return reference("schemas", name);
   }
 
-  enum class Shown : std::uint8_t { object, rows, either };
+  enum class Shown : std::uint8_t { object, rows };
 
   // The content of an answer with rows, in every format.
   static std::string row_content(const std::string& row, Shown shown, bool csv = true) {
     const std::string rows = R"({"type":"array","items":)" + row + "}";
     JsonObject content;
-    const std::string json = shown == Shown::object ? row
-                             : shown == Shown::rows ? rows
-                                                    : R"({"anyOf":[)" + row + "," + rows + "]}";
-    content.add("application/json", JsonObject().add("schema", json).text());
+    content.add("application/json", JsonObject().add("schema", shown == Shown::object ? row : rows).text());
     for (const std::string_view type : row_types) {
       if (csv || type != "text/csv") content.add(type, R"({"schema":{"type":"string"}})");
     }
@@ -610,8 +620,12 @@ class Maker {
     return found == resource.tables.end() ? nullptr : &found->second;
   }
 
-  // In every format that is taken: one object, or several. `given`: what the configuration says of the object, or null.
-  std::string request_body(const std::string& object, const std::string& form, const schema::Schema* given) {
+  // How many rows a body has.
+  enum class Taken : std::uint8_t { one, list, either };
+
+  // In every format that is taken. `given`: what the configuration says of the object, or null.
+  std::string request_body(const std::string& object, const std::string& form, Taken taken,
+                           const schema::Schema* given) {
     const auto named = [&](std::string_view what, const std::string& schema) {
       const std::string name = schema_name(what);
       schemas_.add(name, schema);
@@ -625,10 +639,14 @@ class Maker {
     } else {
       one = named("Body", object);
     }
-    const std::string schema = R"({"anyOf":[)" + one + R"(,{"type":"array","items":)" + one + "}]}";
+    const std::string list = R"({"type":"array","items":)" + one + "}";
+    const std::string schema = taken == Taken::one    ? one
+                               : taken == Taken::list ? list
+                                                      : R"({"anyOf":[)" + one + "," + list + "]}";
     JsonObject content;
     content.add("application/json", JsonObject().add("schema", schema).text());
     for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
+    if (taken == Taken::list) return JsonObject().add("required", "true").add("content", content.text()).text();
     content.add("application/x-www-form-urlencoded",
                 JsonObject().add("schema", form == object && given == nullptr ? one : named("Form", form)).text());
     return JsonObject().add("required", "true").add("content", content.text()).text();
@@ -659,6 +677,7 @@ class Maker {
     if (plan.update_first) take(*plan.update_first);
     take(plan.main);
     parameters.add_known(plan.query);
+    fields.add_unwritten(plan.shape.names);
     if (plan.current) {
       // A PUT may say that nothing is there yet instead.
       const bool either = plan.method == Method::put;
@@ -676,9 +695,10 @@ class Maker {
       operation.add("requestBody", upload_body(plan.uploads, fields));
     } else if (has_body) {
       const std::string object = R"({"type":"object"})";
-      operation.add("requestBody", whole_body ? request_body(object, object, plan.schema.get())
+      const Taken taken = plan.one_row ? Taken::one : Taken::either;
+      operation.add("requestBody", whole_body ? request_body(object, object, taken, plan.schema.get())
                                               : request_body(fields.schema(Null::possible), fields.schema(Null::never),
-                                                             plan.schema.get()));
+                                                             taken, plan.schema.get()));
     }
 
     JsonObject responses;
@@ -696,16 +716,12 @@ class Maker {
       responses.add("204", answer("It is done.", ""));
     } else {
       const std::string row = row_schema(plan.main.statement.columns);
-      Shown shown = Shown::rows;
-      if (plan.object && (!has_body || !plan.uploads.empty())) {
-        shown = Shown::object;
-      } else if (plan.object || plan.inserts) {  // several rows of a body are answered as several
-        shown = Shown::either;
-      }
-      const std::string content = row_content(row, shown);
+      const std::string content = row_content(row, plan.object ? Shown::object : Shown::rows);
       if (plan.inserts) {
-        responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",
-                                    content, done_headers));
+        if (plan.update_first || !plan.object) {
+          responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",
+                                      content, done_headers));
+        }
         responses.add("201", answer("It has been created.", content, created_headers));
         if (plan.object) responses.add("204", answer("There was nothing to create.", ""));
       } else {
@@ -765,6 +781,7 @@ class Maker {
     Parameters parameters;
     for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0));
     parameters.add_dry_run();
+    if (plan.method == Method::put) parameters.add_max_deleted();
     parameters.add_known(plan.query);
     Fields fields;
     for (std::size_t i = 0; i < plan.staged.size(); ++i) {
@@ -773,13 +790,15 @@ class Maker {
       const bool needed = never_null && !plan.set.optional[i] && !source.default_text;
       fields.add(source.key, schema_of_value(source, table, 0), never_null ? Null::never : Null::possible, needed);
     }
+    fields.add_unwritten(plan.shape.names);
     JsonObject responses;
     responses.add("200",
                   answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
     add_problems(responses, resource, {408, 409, 413, 415, 422}, plan);
     JsonObject operation;
     return operation.add("parameters", parameters.list().text())
-        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never), plan.schema.get()))
+        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never),
+                                         plan.takes_object ? Taken::either : Taken::list, plan.schema.get()))
         .add("responses", responses.text());
   }
 
@@ -812,6 +831,7 @@ class Maker {
     return R"({"type":"object","properties":{"type":{"type":"string"},"title":{"type":"string"},)"
            R"("status":{"type":"integer"},"detail":{"type":"string"},"errors":{"type":"array","items":{"type":"object",)"
            R"("properties":{"line":{"type":"integer"},"row":{"type":"integer"},"pointer":{"type":"string"},)"
+           R"("constraint":{"type":"string"},)"
            R"("detail":{"type":"string"}},"required":["line","row","pointer","detail"]}}},)"
            R"("required":["type","title","status"]})";
   }

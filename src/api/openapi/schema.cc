@@ -122,7 +122,7 @@ bool is_json_number(std::string_view text) {
 }  // namespace
 
 std::string Schema::json(Null null) const {
-  if (type.empty()) return "{}";
+  if (type.empty()) return members.empty() ? "{}" : "{" + members.substr(1) + "}";
   std::vector<std::string_view> types = {type};
   if (!or_else.empty()) types.push_back(or_else);
   if (null == Null::possible) types.emplace_back("null");

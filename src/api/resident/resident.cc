@@ -9,6 +9,7 @@
 
 #include "api/query_names.h"
 #include "api/query_string.h"
+#include "api/refusals.h"
 #include "base/json.h"
 
 namespace sluice::api::resident {
@@ -21,8 +22,6 @@ constexpr std::uint64_t whole_rows = 2000;
 constexpr std::size_t whole_bytes = 1 << 20;  // likewise; so long does a core encode without doing anything else
 
 http::Response refuse(const Refused& refused) { return refuse_parameter(refused.parameter, refused.detail); }
-
-http::Response no_such_row() { return http::problem(404, "There is no row with this key."); }
 
 http::Response without_csv(const Wish& wish) {
   http::Response refused =
@@ -311,7 +310,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
     fields = std::move(query->fields);
   }
   if (id == Dictionary::none) id = id_of(request.path_values[0]);
-  if (id == Dictionary::none) return no_such_row();
+  if (id == Dictionary::none) return refuse_missing(request);
   if (auto refusal = judge(request, *wish)) return std::move(*refusal);
   const std::uint32_t row = *table.key()->rows_of(id).begin();
   core::Async<http::Response> answering(200);

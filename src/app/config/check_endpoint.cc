@@ -169,6 +169,22 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
     complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
   }
   const bool is_set = writing.set.value || !writing.existing.value.empty();
+  const bool replaces = method == http::Method::put && is_set;
+  constexpr std::string_view of_put = "\"{}\" is for a PUT of a set, which has \"existing\"";
+  if (writing.accepts_object.value && !replaces) {
+    complain(writing.accepts_object.position, fmt::format(of_put, "accepts_object"));
+  }
+  if (writing.max_deleted && !replaces) {
+    complain(writing.max_deleted->position, fmt::format(of_put, "max_deleted"));
+  }
+  if (writing.returns && is_set) complain(writing.returns->position, "a set answers with counts, not with rows");
+  if (writing.creates && is_set) complain(writing.creates->position, "a set answers with counts, and never with 201");
+  if (writing.creates && writing.creates->value && method == http::Method::delete_) {
+    complain(writing.creates->position, "DELETE creates nothing");
+  }
+  if (writing.returns && writing.returns->value == api::Returns::file) {
+    complain(writing.returns->position, "only GET answers with a file");
+  }
   if (is_set && !writing.returning.value.empty()) {
     complain(writing.returning.position, "a set answers with counts, not with rows");
   }
@@ -177,6 +193,14 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   if (!is_set && !writing.location.value.empty() && !api::creates(method, writing)) {
     complain(writing.location.position, "this method creates nothing, and so there is no Location to tell",
              "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
+  }
+  for (const auto& [name, column] : writing.columns) {
+    if (!column.ignored.value || column.from) continue;
+    if (column.key || column.required.value || column.default_value || column.type) {
+      complain(column.ignored.position,
+               fmt::format("the column \"{}\" is ignored, so it has no other keys", name.value),
+               "without \"from\" it is not written");
+    }
   }
   if (writing.retries.position.line == 0 || writing.retries.value == 0) return;
   const auto* database = database_of(options, endpoint.database.value);

@@ -728,6 +728,35 @@ TEST(Errors, WhatIsNeverUsed) {
             "4:8 no request reaches this path: it is longer than target_limit\n");
 }
 
+TEST(Errors, WhatAMethodThatWritesIsToDo) {
+  const auto endpoint = [](const std::string& lines) {
+    return messages_of("[database.m]\nurl = \"sqlite:a\"\n[[endpoint]]\npath = \"/a\"\n" + lines);
+  };
+  const std::string table = "table = \"a\"\ncolumns.b = { key = true }\n";
+  const std::string set = table + "existing = \"SELECT b FROM a\"\n";
+  for (const char* limit : {"1000", "\"1000\"", "\"10%\"", "0"}) {
+    EXPECT_EQ(endpoint("[endpoint.put]\n" + set + "accepts_object = true\nmax_deleted = " + limit + "\n"), "");
+  }
+  for (const char* limit : {"-1", "\"101%\"", "0.5", "\"some\"", "true"}) {
+    const std::string found = endpoint("[endpoint.put]\n" + set + "max_deleted = " + limit + "\n");
+    EXPECT_TRUE(found.contains("must be a number of rows, or a share from")) << limit << found;
+  }
+  for (const char* key : {"accepts_object = true", "max_deleted = 1"}) {
+    for (const std::string& head : {"[endpoint.put]\n" + table, "[endpoint.patch]\nset = true\n" + table}) {
+      EXPECT_TRUE(endpoint(head + key + "\n").contains("is for a PUT of a set")) << head << key;
+    }
+  }
+  EXPECT_TRUE(endpoint("[endpoint.put]\n" + set + "returns = \"rows\"\n").contains("a set answers with counts"));
+  EXPECT_TRUE(endpoint("[endpoint.put]\n" + set + "creates = true\n").contains("a set answers with counts"));
+  EXPECT_TRUE(endpoint("[endpoint.post]\nsql = \"SELECT 1\"\nreturns = \"file\"\n").contains("only GET answers"));
+  EXPECT_TRUE(endpoint("[endpoint.delete]\nsql = \"SELECT 1\"\ncreates = true\n").contains("DELETE creates nothing"));
+  EXPECT_EQ(endpoint("[endpoint.post]\nsql = \"SELECT f(1)\"\ncreates = true\nlocation = \"/a\"\n"), "");
+  EXPECT_TRUE(endpoint("[endpoint.post]\nsql = \"INSERT INTO a VALUES (1)\"\ncreates = false\nlocation = \"/a\"\n")
+                  .contains("this method creates nothing"));
+  EXPECT_TRUE(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.b = { ignored = true, required = true }\n")
+                  .contains("is ignored, so it has no other keys"));
+}
+
 TEST(Errors, WhatCannotBeReadInParallel) {
   const auto endpoint = [](const std::string& lines, const std::string& url = "postgres://host/db",
                            const std::string& path = "/a") {

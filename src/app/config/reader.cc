@@ -189,10 +189,14 @@ bool Reader::read_value(const Value& value, const std::string& key, const Rules&
   return true;
 }
 
-bool Reader::read_value(const Value& value, const std::string& key, const Rules&, Scalar& out) {
+bool Reader::read_value(const Value& value, const std::string& key, const Rules& rules, Scalar& out) {
   if (value.broken) return false;
   if (value.kind == Value::Kind::table || value.kind == Value::Kind::list || value.kind == Value::Kind::date) {
     return wrong_kind(value, key, "a string, a number or a boolean");
+  }
+  if (rules.check) {
+    std::string wrong = rules.check(value.text);
+    if (!wrong.empty()) return complain(value.position, fmt::format("{} {}", key, wrong));
   }
   out.text = value.text;
   return true;

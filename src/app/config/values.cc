@@ -162,8 +162,9 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
       }
     }
     if (value->from != api::From::query) continue;
-    if (value->key == "dry-run" && method != nullptr && (method->set.value || !method->existing.value.empty())) {
-      complain(said.position, "a set takes the query parameter \"dry-run\" itself");
+    const bool is_own = value->key == "dry-run" || value->key == "max-deleted";
+    if (is_own && method != nullptr && (method->set.value || !method->existing.value.empty())) {
+      complain(said.position, fmt::format("a set takes the query parameter \"{}\" itself", value->key));
     }
     const auto [first, is_new] = in_query.emplace(value->key, &bound);
     const BoundValue& other = *first->second;
@@ -186,6 +187,7 @@ bool check_columns(const api::EndpointOptions& endpoint, const api::MethodOption
   for (const sql::TableColumn& column : table.columns) names.push_back(column.name);
   bool good = true;
   for (const auto& column : method.columns) {
+    if (column.value.ignored.value && !column.value.from) continue;
     const std::string& name = column.name.value;
     const sql::TableColumn* const there = table.find(name);
     std::string wrong;
