@@ -272,6 +272,12 @@ def test_bodies_that_cannot_be_read(films):
     films.problem(400, "POST", "/films")
     assert "application/json" in films.problem(415, "POST", "/films", "slug=a", "Content-Type: text/html")["detail"]
     films.problem(415, "POST", "/films", "{}", "Content-Type: application/json; charset=latin1")
+    # As `curl -d` sends it without a Content-Type of its own.
+    for method, path, body in (("POST", "/films", '{"slug":"a"}'), ("POST", "/films", '[{"slug":"a"},{"slug":"b"}]'),
+                               ("PATCH", "/films/a", '{"score":1}'), ("PATCH", "/films/a", '{}')):
+        found = films.problem(400, method, path, body, "Content-Type: application/x-www-form-urlencoded")
+        assert "application/x-www-form-urlencoded" in found["errors"][0]["detail"]
+        assert "send Content-Type: application/json" in found["errors"][0]["detail"]
     assert films.call("PUT", "/films", {}).status == 405
     assert films.call("OPTIONS", "/films/a").get("allow") == "GET, HEAD, PUT, DELETE, PATCH, OPTIONS"
     assert films.rows() == []

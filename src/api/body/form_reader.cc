@@ -20,7 +20,24 @@ RowReader::Next FormReader::step() {
   return pairs(text);
 }
 
+namespace {
+
+// A form's own braces are escaped by every program that knows what it sends.
+bool looks_like_json(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return false;
+  const char last = text[text.find_last_not_of(" \t\r\n")];
+  return (text[begin] == '{' && last == '}') || (text[begin] == '[' && last == ']');
+}
+
+}  // namespace
+
 RowReader::Next FormReader::pairs(std::string_view text) {
+  if (looks_like_json(text)) {
+    return broken(text.data(),
+                  "the body is JSON, and its Content-Type is application/x-www-form-urlencoded: send "
+                  "Content-Type: application/json");
+  }
   fields_.clear();
   std::size_t count = 0;
   for (std::string_view rest = text; !rest.empty();) {

@@ -21,6 +21,12 @@ std::string form(std::string_view body, const std::vector<std::string>& names = 
 TEST(Form, ReadsOneRow) {
   EXPECT_EQ(form("a=1&b=two+words%21"), "\"1\" \"two words!\"\nend of one");
   EXPECT_EQ(form("&b=%e2%82%AC=&&%61&"), "\"\" \"\u20ac=\"\nend of one");
+  EXPECT_EQ(form("[a]=1"), "bad 1:0 [a]: there is no field \"[a]\"\nend of one");
+  for (const char* json : {R"({"a":1})", " [{}]\r\n", "[]", "{}"}) {
+    EXPECT_EQ(form(json),
+              "broken 1:0 the body is JSON, and its Content-Type is application/x-www-form-urlencoded: send "
+              "Content-Type: application/json\n");
+  }
   EXPECT_EQ(form("a="), "\"\" -\nend of one");
   EXPECT_EQ(form("&"), "- -\nend of one");
   EXPECT_EQ(form("a.b=1&c=%2b", {"a.b", "c", "a.b"}), "\"1\" \"+\" \"1\"\nend of one");
