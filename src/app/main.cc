@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "app/cli.h"
 #include "app/config/load.h"
@@ -7,6 +8,7 @@
 #include "app/import/import.h"
 #include "app/prepare.h"
 #include "app/serve.h"
+#include "app/statement_errors.h"
 #include "app/store_gc.h"
 #include "app/suite/run.h"
 
@@ -25,7 +27,9 @@ int run(const Command& command) {
     case Command::Action::serve:
     case Command::Action::check: break;
   }
-  const auto config = config::load(command.file, config::process_environment);
+  auto examined = config::examine(command.file, config::process_environment);
+  if (!examined.errors.empty()) add_statement_errors(examined.config, examined.errors);
+  const auto config = config::outcome(std::move(examined));
   if (!config) {
     std::fputs(config.error().text().c_str(), stderr);
     return exit_configuration;

@@ -11,13 +11,14 @@
 #include "app/certificates.h"
 #include "app/cli.h"
 #include "app/loop.h"
+#include "app/near_name.h"
+#include "app/opened_database.h"
 #include "app/prepare_endpoint.h"
 #include "app/prepare_resident.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "core/sleep.h"
 #include "core/usable_cores.h"
-#include "sql/open.h"
 #include "sql/reading.h"
 
 namespace sluice::app {
@@ -42,10 +43,6 @@ core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& datab
     told = true;
     co_await core::Sleep(reactor, reactor.now() + pause);
   }
-}
-
-std::string describe(const sql::Error& error) {
-  return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
 }
 
 bool is_used(const Options& options, const std::string& policy) {
@@ -115,13 +112,15 @@ sql::Result<std::optional<RequestLogPlan>> prepare_request_log(Loop& loop, const
                                                                const sql::DatabaseOptions& database_options,
                                                                sql::Database& database, std::uint32_t& next_id,
                                                                std::vector<config::Diagnostic>& errors) {
+  const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
   const auto refused = [&](const sql::Error& error) -> sql::Result<std::optional<RequestLogPlan>> {
     if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost)
       return std::unexpected(error);
-    errors.push_back({.position = options.table.position, .message = "[request_log]: " + describe(error)});
+    errors.push_back({.position = options.table.position,
+                      .message = "[request_log]: " + describe(error),
+                      .hint = near_name(loop, database, dialect, next_id++, options.table.value, error)});
     return std::nullopt;
   };
-  const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
   const auto table = loop.run(sql::describe_table(database, dialect, options.table.value, next_id++));
   if (!table) return refused(table.error());
   RequestLogPlan plan{.options = options, .items = RequestLogPlan::items_of(*table), .insert = {}};
@@ -188,18 +187,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
   std::vector<std::uint32_t> next_ids(plan->options.databases.size());
   for (const auto& database : plan->options.databases) {
-    const bool writes = plan->options.writes_to(database.name.value);
-    auto opened_shared = writes ? sql::open_shared(database.value) : nullptr;
-    shared.push_back(opened_shared ? std::move(*opened_shared) : nullptr);
-    auto opened = !opened_shared ? std::unexpected(opened_shared.error())
-                                 : sql::open_database(database.value, *loop.reactor, loop.mailbox, loop.threads,
-                                                      shared.back().get());
+    auto opened = open_database(loop, plan->options, database);
     if (!opened) {
       errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
       databases.emplace_back();
       continue;
     }
-    databases.push_back(std::move(*opened));
+    shared.push_back(std::move(opened->shared));
+    databases.push_back(std::move(opened->database));
     const Duration patience = patient ? database.value.start_timeout.value : 0s;
     const auto reached = loop.run(reach(*loop.reactor, *databases.back(), database.name.value, patience));
     if (!reached) return unreachable(database.value, reached.error());
@@ -218,7 +213,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;  // complained about above
     EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options,
-                                    boot, config.source, constraints[index], errors.list);
+                                    boot, config.source, constraints[index], errors.list, plan->warnings);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(database_options, endpoint.error());
     if (!*endpoint) continue;

@@ -1,6 +1,7 @@
 #include "app/prepare_endpoint.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "app/config/statement.h"
 #include "app/config/text.h"
 #include "app/config/values.h"
+#include "app/near_name.h"
 #include "sql/compared.h"
 #include "sql/reading.h"
 
@@ -47,7 +49,7 @@ EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions&
                                          std::uint32_t& next_id, const Options& all, const std::string& boot,
                                          const config::Source& source,
                                          std::shared_ptr<const sql::Constraints>& constraints,
-                                         std::vector<config::Diagnostic>& errors)
+                                         std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
@@ -58,6 +60,7 @@ EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions&
       source_(source),
       constraints_(constraints),
       errors_(errors),
+      warnings_(warnings),
       dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
       role_(api::role_plan(database_options)),
       error_map_(api::ErrorMap::make(options.errors, all.errors)) {}
@@ -75,7 +78,11 @@ sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
   if (options_.changes) prepare_changes();
   if (away_) return std::unexpected(std::move(*away_));
   check_values();
-  if (whole_) config::check_parameters(options_, {used_.begin(), used_.end()}, source_, errors_);
+  for (const auto* statement : config::statements_of(options_)) {
+    std::ranges::move(config::check_quoted(options_, *statement, style(), source_, errors_, warnings_),
+                      std::back_inserter(used_));
+  }
+  if (whole_) config::check_parameters(options_, {used_.begin(), used_.end()}, style(), source_, errors_);
   return std::move(made_);
 }
 
@@ -96,6 +103,7 @@ void EndpointPreparation::prepare_get() {
     return;
   }
   if (!statement) return;
+  config::check_columns(options_, options_.get, statement->columns, errors_);
   if (options_.returns == api::Returns::file) {
     if (const std::string wrong = api::check_file_columns(statement->columns); !wrong.empty()) {
       complain(options_.get.position, wrong);
@@ -249,6 +257,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
     if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
   }
   if (statements.size() != texts.size()) return;
+  config::check_columns(options_, texts.back(), statements.back().columns, errors_);
   if (!writing.location.value.empty()) {
     const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
     if (!location) {
@@ -521,7 +530,8 @@ void EndpointPreparation::refused(const Located<std::string>& text, const sql::E
   if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
     away_ = error;
   } else {
-    errors_.push_back(config::statement_refused(options_, text, error, source_));
+    errors_.push_back(config::statement_refused("endpoint " + options_.path.value, text, error, source_,
+                                                near_name(loop_, database_, dialect_, next_id_++, text.value, error)));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "app/config/values.h"
 #include "app/loop.h"
 #include "app/prepare.h"
+#include "sql/parameters.h"
 
 namespace sluice::app {
 
@@ -26,7 +27,7 @@ class EndpointPreparation {
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
                       sql::Database& database, std::uint32_t& next_id, const Options& all, const std::string& boot,
                       const config::Source& source, std::shared_ptr<const sql::Constraints>& constraints,
-                      std::vector<config::Diagnostic>& errors);
+                      std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
@@ -84,7 +85,11 @@ class EndpointPreparation {
   const config::Source& source_;
   std::shared_ptr<const sql::Constraints>& constraints_;
   std::vector<config::Diagnostic>& errors_;
+  std::vector<std::string>& warnings_;
   const sql::Dialect dialect_;
+  [[nodiscard]] sql::PlaceholderStyle style() const {
+    return dialect_ == sql::Dialect::postgres ? sql::PlaceholderStyle::dollar : sql::PlaceholderStyle::question;
+  }
 
   Plan::Endpoint made_;
   std::vector<sql::Parameter> declared_;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "app/config/statement.h"
+#include "app/near_name.h"
 #include "sql/reading.h"
 
 namespace sluice::app {
@@ -34,8 +36,10 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
       return std::unexpected(error);
     }
-    complain(source.locate(text.position, error.position), error.message,
-             error.sqlstate.empty() ? "" : fmt::format("SQLSTATE {}", error.sqlstate));
+    errors.push_back(config::statement_refused(
+        fmt::format("resident \"{}\"", options.name.value), text, error, source,
+        near_name(loop, database, database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres,
+                  next_id++, text.value, error)));
     return std::nullopt;
   };
   auto described = describe(options.query);

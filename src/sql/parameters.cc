@@ -117,19 +117,38 @@ class Lexer {
       const auto found = sql_.find(quote, at_);
       if (found == sql_.npos) return refuse(begin, unterminated);
       at_ = found + 1;
-      if (peek() != quote) return true;
+      if (peek() != quote) {
+        note_quoted_names(begin);
+        return true;
+      }
       ++at_;
+    }
+  }
+
+  // Of the quoted text that began at `begin` and has just ended. Not a name: a colon that belongs to a cast or to what
+  // stands before it.
+  void note_quoted_names(std::size_t begin) {
+    const std::size_t end = at_ - 1;
+    for (std::size_t colon = sql_.find(':', begin); colon < end; colon = sql_.find(':', colon + 1)) {
+      const char before = sql_[colon - 1];
+      if (before == ':' || is_identifier(before) || !is_name_start(sql_[colon + 1])) continue;
+      std::size_t after = colon + 1;
+      while (is_name(sql_[after])) ++after;
+      parsed_.quoted.push_back({.name = std::string(sql_.substr(colon + 1, after - colon - 1)),
+                                .source_begin = static_cast<std::uint32_t>(colon),
+                                .before = sql_.substr(begin + 1, colon - begin - 1),
+                                .after = sql_.substr(after, end - after)});
     }
   }
 
   // PostgreSQL's E'...': a backslash takes the next byte with it, and so it does in a part that continues the string
   // behind a line break.
   bool scan_escape_string() {
-    const std::size_t begin = at_;
+    const std::size_t whole = at_;
     do {
-      ++at_;
+      const std::size_t begin = at_++;
       for (;;) {
-        if (at_ >= sql_.size()) return refuse(begin, "a string that does not end");
+        if (at_ >= sql_.size()) return refuse(whole, "a string that does not end");
         const char c = sql_[at_++];
         if (c == '\\') {
           ++at_;
@@ -138,6 +157,7 @@ class Lexer {
           ++at_;
         }
       }
+      note_quoted_names(begin);
     } while (continues());
     return true;
   }

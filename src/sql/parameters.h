@@ -24,9 +24,18 @@ struct ParsedSql {
     std::uint32_t source_begin, source_end;  // bytes in the statement as it was written
   };
 
+  // A :name inside a string or a quoted identifier, where it is text. Its views are into the statement as it was
+  // written.
+  struct Quoted {
+    std::string name;
+    std::uint32_t source_begin;      // byte of the colon
+    std::string_view before, after;  // what stands around it within the quotes
+  };
+
   std::string text;                       // one statement; no semicolon, blank or comment at its end
   std::vector<std::string> names;         // names[i] is placeholder i + 1; each name once, in order of appearance
   std::vector<Placeholder> placeholders;  // in order of appearance
+  std::vector<Quoted> quoted;             // in order of appearance
 
   // The byte of the source that the byte `offset` of `text` came from; for a placeholder, the colon of its name.
   [[nodiscard]] std::uint32_t source_offset(std::uint32_t offset) const;

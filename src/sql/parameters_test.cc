@@ -109,6 +109,28 @@ TEST(Parameters, Refuses) {
   }
 }
 
+TEST(Parameters, NamesWithinQuotes) {
+  const auto quoted = [](std::string_view sql, PlaceholderStyle style) {
+    std::string said;
+    const auto parsed = parse_parameters(sql, style);
+    if (!parsed) return parsed.error().message;
+    for (const auto& one : parsed->quoted) {
+      said += std::to_string(one.source_begin) + " " + std::string(one.before) + "<" + one.name + ">" +
+              std::string(one.after) + "\n";
+    }
+    return said;
+  };
+  for (const auto style : {pg, lite}) {
+    EXPECT_EQ(quoted("SELECT ':q'", style), "8 <q>\n");
+    EXPECT_EQ(quoted("SELECT '%:q%', \":r_1\"", style), "9 %<q>%\n16 <r_1>\n");
+    EXPECT_EQ(quoted("SELECT 'it''s :a and :b'", style), "14 it''s <a> and :b\n21 it''s :a and <b>\n");
+    EXPECT_EQ(quoted("SELECT '12:30', 'a::b', 'x:y', ':', ': a', '::q', ':1', :q, a::int -- ':c'", style), "");
+    EXPECT_EQ(quoted("SELECT '{\"a\":true}'", style), "12 {\"a\"<true>}\n");
+  }
+  EXPECT_EQ(quoted("SELECT E'\\':q', E'a'\n':b'", pg), "11 \\'<q>\n20 <b>\n");
+  EXPECT_EQ(quoted("SELECT `:q`", lite), "8 <q>\n");
+}
+
 TEST(Parameters, RefusesTooMuch) {
   EXPECT_FALSE(parse_parameters("SELECT '" + std::string(statement_max_bytes, 'x') + "'", pg));
   std::string many = "SELECT :p";

@@ -13,12 +13,12 @@
 #include "app/config/check_database.h"
 #include "app/config/check_endpoint.h"
 #include "app/config/check_resident.h"
+#include "app/config/check_server.h"
 #include "app/config/choose_store.h"
 #include "app/config/complain.h"
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
-#include "http/h1/scan.h"
 #include "http/router.h"
 #include "sql/parameters.h"
 
@@ -32,14 +32,8 @@ class Checker {
 
   void run() {
     for (const auto& listen : options_.server.listen) check_listen(listen, Listen::parse(listen.value).address);
-    check_tls(options_.server);
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
-    check_field_value(options_.server.server_header);
-    check_headers(options_.server);
-    check_limits(options_.server);
-    if (!options_.server.http1 && !options_.server.http2.value) {
-      complain(options_.server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
-    }
+    check_server(options_.server, source_, Complain{errors_});
     for (const auto& database : options_.databases) check_database(database.value, Complain{errors_});
     for (const auto& policy : options_.policies) check_policy(policy);
     check_errors(options_.errors, Complain{errors_});
@@ -62,6 +56,10 @@ class Checker {
     errors_.push_back({position, std::move(message), std::move(hint)});
   }
 
+  void check_field_value(const Located<std::string>& field) {
+    config::check_field_value(field, source_, Complain{errors_});
+  }
+
   void check_listen(const Located<std::string>& listen, std::string_view written) {
     auto address = core::Address::parse(written);
     if (!address) {
@@ -78,103 +76,6 @@ class Checker {
                "give [admin] another \"listen\"");
     } else {
       complain(listen.position, fmt::format("{} is already listened on", text), again(addresses_[text]));
-    }
-  }
-
-  void check_tls(const ServerOptions& server) {
-    int secure = 0;
-    int plain = 0;
-    for (const auto& listen : server.listen) {
-      const Listen parsed = Listen::parse(listen.value);
-      ++(parsed.secure(server.tls.has_value()) ? secure : plain);
-      if (parsed.scheme == Listen::Scheme::https && !server.tls) {
-        complain(listen.position, "there is no certificate for this address", "add [server.tls]");
-      }
-    }
-    if (!server.tls) return;
-    const TlsOptions& tls = *server.tls;
-    if (secure == 0) complain(tls.position, "no address of \"listen\" speaks TLS", "write \"https://...\" for one");
-    if (tls.redirect.value && plain == 0) {
-      complain(tls.redirect.position, "there is no address without TLS to redirect from",
-               "add one to \"listen\", such as \"http://*:80\"");
-    }
-    if (tls.redirect_port.position.line != 0 && !tls.redirect.value) {
-      complain(tls.redirect_port.position, "\"redirect_port\" is for \"redirect = true\"");
-    }
-    const bool asks = tls.client_auth.value != ClientAuth::off;
-    if (asks && tls.client_ca.value.empty()) {
-      complain(tls.client_auth.position, "certificates of clients cannot be verified without \"client_ca\"");
-    }
-    if (!asks && !tls.client_ca.value.empty()) {
-      complain(tls.client_ca.position, "\"client_ca\" is used only with \"client_auth\"",
-               "add client_auth = \"require\"");
-    }
-  }
-
-  void check_limits(const ServerOptions& server) {
-    if (server.target_limit.position.line != 0 && server.target_limit.value > server.header_limit) {
-      complain(server.target_limit.position, "a target of that length does not fit into header_limit",
-               fmt::format("header_limit is {}", format_size(server.header_limit)));
-    }
-  }
-
-  // What the server or a handler writes by itself would come twice.
-  void check_headers(const ServerOptions& server) {
-    static constexpr std::pair<std::string_view, std::string_view> others[] = {
-        {"Server", "\"server_header\" of [server] says it"},
-        {"Strict-Transport-Security", "\"hsts\" of [server.tls] says it"},
-        {"Cache-Control", "\"cache_control\" of [[endpoint]] and [[files]] says it"},
-        {"Accept-Ranges", {}},
-        {"Age", {}},
-        {"Allow", {}},
-        {"Connection", {}},
-        {"Content-Encoding", {}},
-        {"Content-Length", {}},
-        {"Content-Range", {}},
-        {"Content-Type", {}},
-        {"Date", {}},
-        {"ETag", {}},
-        {"Keep-Alive", {}},
-        {"Last-Modified", {}},
-        {"Location", {}},
-        {"Proxy-Connection", {}},
-        {"Retry-After", {}},
-        {"TE", {}},
-        {"Trailer", {}},
-        {"Transfer-Encoding", {}},
-        {"Upgrade", {}},
-        {"Vary", {}}};
-    if (server.headers.size() > http::max_configured_fields) {
-      complain(server.headers.back().name.position,
-               fmt::format("[server.headers] has more than {} fields", http::max_configured_fields));
-    }
-    for (std::size_t i = 0; i < server.headers.size(); ++i) {
-      const auto& [name, header] = server.headers[i];
-      if (!http::h1::is_token(name.value)) complain(name.position, "not the name of a header field");
-      for (const auto& [other, instead] : others) {
-        if (!http::same_name(name.value, other)) continue;
-        complain(name.position, "the server writes this field itself", std::string(instead));
-      }
-      for (std::size_t j = 0; j < i; ++j) {
-        if (!http::same_name(name.value, server.headers[j].name.value)) continue;
-        complain(name.position, "this field comes twice", again(server.headers[j].name.position));
-      }
-      check_field_value(header.value);
-    }
-  }
-
-  void check_field_value(const Located<std::string>& field) {
-    std::uint32_t character = 1;
-    for (char byte : field.value) {
-      auto code = static_cast<unsigned char>(byte);
-      if ((code < 0x20 && byte != '\t') || code >= 0x7f) {
-        complain(source_.locate(field.position, character), "a header field holds printable ASCII only");
-        return;
-      }
-      ++character;
-    }
-    if (field.value.starts_with(' ') || field.value.ends_with(' ')) {
-      complain(field.position, "a header field neither begins nor ends with a space");
     }
   }
 
@@ -552,11 +453,6 @@ class Checker {
                everything != endpoints_.end()) {
       complain(files.path.position, "an endpoint takes every path below this one", again(everything->second));
     }
-  }
-
-  // A default has no place in the file.
-  static std::string again(Position first) {
-    return first.line == 0 ? "it is the default of another key" : fmt::format("it is in line {} already", first.line);
   }
 
   Options& options_;

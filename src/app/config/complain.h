@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "app/config/source.h"
 
 namespace sluice::app::config {
@@ -16,5 +18,10 @@ struct Complain {
     errors.push_back({position, std::move(message), std::move(hint)});
   }
 };
+
+// A default has no place in the file.
+inline std::string again(Position first) {
+  return first.line == 0 ? "it is the default of another key" : fmt::format("it is in line {} already", first.line);
+}
 
 }  // namespace sluice::app::config

@@ -197,13 +197,14 @@ Config read(Source source, const Environment& environment, std::string_view data
   return config;
 }
 
-std::expected<Config, Errors> outcome(Config config, std::vector<Diagnostic> errors) {
-  if (errors.empty()) return config;
+}  // namespace
+
+std::expected<Config, Errors> outcome(Examined examined) {
+  auto& [config, errors] = examined;
+  if (errors.empty()) return std::move(config);
   std::ranges::sort(errors, {}, [](const Diagnostic& one) { return std::tie(one.position, one.message); });
   return std::unexpected(Errors{std::move(config.source), std::move(errors)});
 }
-
-}  // namespace
 
 std::optional<std::string> process_environment(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());
@@ -211,9 +212,9 @@ std::optional<std::string> process_environment(std::string_view name) {
 }
 
 std::expected<Config, Errors> parse(Source source, const Environment& environment) {
-  std::vector<Diagnostic> errors;
-  Config config = read(std::move(source), environment, {}, errors);
-  return outcome(std::move(config), std::move(errors));
+  Examined examined;
+  examined.config = read(std::move(source), environment, {}, examined.errors);
+  return outcome(std::move(examined));
 }
 
 std::expected<Source, Errors> read_source(const std::string& path) {
@@ -222,14 +223,18 @@ std::expected<Source, Errors> read_source(const std::string& path) {
   return Source(path, std::move(*text));
 }
 
+Examined examine(const std::string& path, const Environment& environment, std::string_view database_url) {
+  auto source = read_source(path);
+  if (!source) return {{std::move(source.error().source), {}}, std::move(source.error().list)};
+  Examined examined;
+  examined.config = read(std::move(*source), environment, database_url, examined.errors);
+  resolve_paths(examined.config.options, std::filesystem::path(path).parent_path(), examined.errors);
+  return examined;
+}
+
 std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
                                    std::string_view database_url) {
-  auto source = read_source(path);
-  if (!source) return std::unexpected(std::move(source.error()));
-  std::vector<Diagnostic> errors;
-  Config config = read(std::move(*source), environment, database_url, errors);
-  resolve_paths(config.options, std::filesystem::path(path).parent_path(), errors);
-  return outcome(std::move(config), std::move(errors));
+  return outcome(examine(path, environment, database_url));
 }
 
 }  // namespace sluice::app::config

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/config/document.h"
 #include "app/config/source.h"
@@ -25,8 +26,21 @@ struct Config {
 // The text of a file, of a configuration's size at most.
 [[nodiscard]] std::expected<Source, Errors> read_source(const std::string& path);
 
+// A file as far as it could be read, and what is wrong with it.
+struct Examined {
+  Config config;
+  std::vector<Diagnostic> errors;
+};
+
 // Reads and checks a file. Relative paths in it are taken from its folder, and the folders that it serves must exist.
 // `database_url`: what all of its databases have in place of their own; empty: theirs.
+[[nodiscard]] Examined examine(const std::string& path, const Environment& environment,
+                               std::string_view database_url = {});
+
+// The configuration where nothing is wrong with it; else all errors, in the order of the file.
+[[nodiscard]] std::expected<Config, Errors> outcome(Examined examined);
+
+// Both.
 [[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
                                                  std::string_view database_url = {});
 

@@ -33,6 +33,12 @@ std::string quoted(const Value& value) {
 
 }  // namespace
 
+std::string misplaced(std::string_view key, std::string_view table, std::string_view below) {
+  return fmt::format("\"{}\" is a key of {}; it stands below {}", key, table, below);
+}
+
+std::string move_above(std::string_view table) { return fmt::format("move it above {}", table); }
+
 bool Reader::complain(Position position, std::string message, std::string hint) {
   errors_.push_back({position, std::move(message), std::move(hint)});
   return false;
@@ -50,11 +56,35 @@ void Reader::missing(Position position, const Place& place, std::string_view key
 }
 
 void Reader::unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known) {
+  if (const std::string* owner = owner_of(entry.key.value, scopes_.size() - 1)) {
+    complain(entry.key.position, misplaced(entry.key.value, *owner, place.table), move_above(place.table));
+    return;
+  }
   std::string hint = did_you_mean(entry.key.value, known);
+  if (hint.empty()) {
+    const std::vector<std::string> tables = elsewhere_(entry.key.value);
+    if (tables.size() == 1) hint = fmt::format("\"{}\" is a key of {}", entry.key.value, tables[0]);
+  }
   if (hint.empty()) hint = fmt::format("known here: {}", fmt::join(known, ", "));
   complain(entry.key.position,
            fmt::format("unknown key \"{}\"{}{}", entry.key.value, place.table.empty() ? "" : " in ", place.table),
            std::move(hint));
+}
+
+const std::string* Reader::owner_of(std::string_view key, std::size_t count) const {
+  for (std::size_t i = count; i-- > 1;) {  // the outermost is the file itself
+    if (std::ranges::find(scopes_[i].keys, key) != scopes_[i].keys.end()) return &scopes_[i].table;
+  }
+  return nullptr;
+}
+
+bool Reader::is_misplaced(const Entry& entry, const std::string& table, std::size_t first_error) {
+  if (entry.value.kind == Value::Kind::table) return false;
+  const std::string* const owner = owner_of(entry.key.value, scopes_.size());
+  if (owner == nullptr) return false;
+  errors_.resize(first_error);
+  complain(entry.key.position, misplaced(entry.key.value, *owner, "[" + table + "]"), move_above("[" + table + "]"));
+  return true;
 }
 
 void Reader::not_yet(const Entry& entry, const Place& place) {

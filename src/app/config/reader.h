@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,12 +31,90 @@ struct Place {
   }
 };
 
+namespace detail {
+// Lists the keys that a struct declares.
+struct KeyLister {
+  template <class S, class T>
+  void field(std::string_view key, T S::*, std::string_view, const Rules& = {}) {
+    keys.push_back(key);
+  }
+  template <class S>
+  void position(Position S::*) {}
+  void planned(std::string_view key) { keys.push_back(key); }
+  void shorthand(std::string_view) {}
+
+  std::vector<std::string_view> keys;
+};
+
+template <Declared S>
+std::vector<std::string_view> keys_of() {
+  KeyLister lister;
+  S::declare(lister);
+  return lister.keys;
+}
+
+// Which tables below a struct's own have a key, as messages call them.
+struct KeyFinder {
+  std::string_view wanted;
+  std::string place = {};
+  std::vector<std::string> found = {};
+
+  template <class S, class T>
+  void field(std::string_view key, T S::*, std::string_view, const Rules& = {}) {
+    below(std::type_identity<T>(), place.empty() ? std::string(key) : place + "." + std::string(key), false);
+  }
+  template <class S>
+  void position(Position S::*) {}
+  void planned(std::string_view) {}
+  void shorthand(std::string_view) {}
+
+ private:
+  template <class T>
+  void below(std::type_identity<T>, const std::string& key, bool list) {
+    if constexpr (Declared<T>) {
+      const auto keys = keys_of<T>();
+      if (std::ranges::find(keys, wanted) != keys.end()) found.push_back(list ? "[[" + key + "]]" : "[" + key + "]");
+      const std::string outer = std::exchange(place, key);
+      T::declare(*this);
+      place = outer;
+    }
+  }
+  template <class T>
+  void below(std::type_identity<std::optional<T>>, const std::string& key, bool list) {
+    below(std::type_identity<T>(), key, list);
+  }
+  template <class T>
+  void below(std::type_identity<std::vector<T>>, const std::string& key, bool) {
+    below(std::type_identity<T>(), key, true);
+  }
+  template <class T>
+  void below(std::type_identity<Named<T>>, const std::string& key, bool) {
+    below(std::type_identity<T>(), key + ".NAME", false);
+  }
+};
+}  // namespace detail
+
+template <Declared S>
+bool is_key_of(std::string_view key) {
+  const auto keys = detail::keys_of<S>();
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+// `"get" is a key of [[endpoint]]; it stands below [endpoint.post]`, and what to do about it.
+[[nodiscard]] std::string misplaced(std::string_view key, std::string_view table, std::string_view below);
+[[nodiscard]] std::string move_above(std::string_view table);
+
 class Reader {
  public:
   explicit Reader(std::vector<Diagnostic>& errors) : errors_(errors) {}
 
   template <Declared S>
   void read(const Value& root, S& out) {
+    elsewhere_ = [](std::string_view key) {
+      detail::KeyFinder finder{.wanted = key};
+      S::declare(finder);
+      return finder.found;
+    };
     read_table(root, Place{}, out);
   }
 
@@ -133,7 +212,9 @@ class Reader {
     out.clear();
     for (const Entry& entry : value.entries) {
       Named<T> read{.name = entry.key, .value = {}};
+      const std::size_t before = errors_.size();
       read_value(entry.value, key + "." + entry.key.value, {}, read.value);
+      if (errors_.size() > before && is_misplaced(entry, key, before)) continue;
       out.push_back(std::move(read));
     }
     return true;
@@ -144,10 +225,20 @@ class Reader {
   bool complain(Position position, std::string message, std::string hint = {});  // always false
   bool wrong_kind(const Value& value, const std::string& key, std::string_view wanted, std::string hint = {});
   void missing(Position position, const Place& place, std::string_view key);
+  // The innermost of the tables that are being read that has the key, from the given one outwards; null: none.
+  const std::string* owner_of(std::string_view key, std::size_t count) const;
+  // Whether an entry of a table of names that was refused is a key of a table around it: that is then the only error.
+  bool is_misplaced(const Entry& entry, const std::string& table, std::size_t first_error);
   void unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known);
   void not_yet(const Entry& entry, const Place& place);
 
   std::vector<Diagnostic>& errors_;
+  struct Scope {
+    std::string table;
+    std::vector<std::string_view> keys;
+  };
+  std::vector<Scope> scopes_;  // the tables that are being read, from the outermost
+  std::vector<std::string> (*elsewhere_)(std::string_view key) = nullptr;  // the tables that have a key
 };
 
 // The visitor: one table and the struct that it fills.
@@ -228,8 +319,10 @@ bool Reader::read_table(const Value& value, const Place& place, S& out) {
     table = &stand_in;
   }
   Table<S> visitor(*this, *table, place, out);
+  scopes_.push_back({place.table, detail::keys_of<S>()});
   S::declare(visitor);
   visitor.report_unknown();
+  scopes_.pop_back();
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,27 +11,102 @@
 
 namespace sluice::app::config {
 
-Diagnostic statement_refused(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
-                             const sql::Error& error, const Source& source) {
-  Diagnostic diagnostic;
-  diagnostic.position = source.locate(statement.position, error.position);
-  diagnostic.message = fmt::format("endpoint {}: {}", endpoint.path.value, error.message);
-  if (!error.sqlstate.empty()) diagnostic.hint = fmt::format("SQLSTATE {}", error.sqlstate);
-  return diagnostic;
+Diagnostic statement_refused(std::string_view whose, const Located<std::string>& statement, const sql::Error& error,
+                             const Source& source, std::string meant) {
+  std::string hint = std::move(meant);
+  if (!error.sqlstate.empty()) hint += fmt::format("{}SQLSTATE {}", hint.empty() ? "" : " ", error.sqlstate);
+  return {source.locate(statement.position, error.position), fmt::format("{}: {}", whose, error.message),
+          std::move(hint)};
+}
+
+namespace {
+
+std::vector<std::string> names_in_path(const api::EndpointOptions& endpoint) {
+  const auto pattern = http::Pattern::parse(endpoint.path.value);
+  return pattern ? pattern->names() : std::vector<std::string>{};
+}
+
+// How the text is written so that the parameter takes its value.
+std::string unquoted(const sql::ParsedSql::Quoted& quoted) {
+  std::string text = ":" + quoted.name;
+  if (!quoted.before.empty()) text = fmt::format("'{}' || {}", quoted.before, text);
+  if (!quoted.after.empty()) text = fmt::format("{} || '{}'", text, quoted.after);
+  return "write " + text;
+}
+
+}  // namespace
+
+void check_columns(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
+                   std::span<const sql::Column> columns, std::vector<Diagnostic>& errors) {
+  for (auto column = columns.begin(); column != columns.end(); ++column) {
+    if (std::ranges::find(columns.begin(), column, column->name, &sql::Column::name) == column) continue;
+    errors.push_back({statement.position,
+                      fmt::format("endpoint {}: two columns are called \"{}\"", endpoint.path.value, column->name),
+                      "give one of them another name with AS"});
+    return;
+  }
+}
+
+std::vector<std::string> check_quoted(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
+                                      sql::PlaceholderStyle style, const Source& source,
+                                      std::vector<Diagnostic>& errors, std::vector<std::string>& warnings) {
+  std::vector<std::string> found;
+  const auto parsed = sql::parse_parameters(statement.value, style);
+  if (!parsed) return found;
+  std::vector<std::string> names = names_in_path(endpoint);
+  names.insert(names.end(), parsed->names.begin(), parsed->names.end());
+  for (const auto& parameter : endpoint.params) names.push_back(parameter.name.value);
+  for (const sql::ParsedSql::Quoted& quoted : parsed->quoted) {
+    constexpr std::string_view wildcards = "%_*?";
+    if (quoted.before.find_first_not_of(wildcards) != quoted.before.npos) continue;
+    if (quoted.after.find_first_not_of(wildcards) != quoted.after.npos) continue;
+    const Position position =
+        source.locate(statement.position, sql::character_position(statement.value, quoted.source_begin));
+    const std::string message =
+        fmt::format("endpoint {}: \":{}\" within quotes is text", endpoint.path.value, quoted.name);
+    if (std::ranges::find(names, quoted.name) != names.end()) {
+      errors.push_back({position, message + ", and takes no value", unquoted(quoted)});
+      found.push_back(quoted.name);
+    } else {
+      warnings.push_back(fmt::format("{}:{}:{}: {}; for a parameter, {}", source.name(), position.line, position.column,
+                                     message, unquoted(quoted)));
+    }
+  }
+  return found;
+}
+
+std::vector<const Located<std::string>*> statements_of(const api::EndpointOptions& endpoint) {
+  std::vector<const Located<std::string>*> all = {&endpoint.get};
+  for (const auto& [method, writing] : endpoint.writing_methods()) {
+    for (const auto& before : writing->before) all.push_back(&before);
+    all.push_back(&writing->existing);
+    all.push_back(&writing->sql);
+  }
+  std::erase_if(all, [](const auto* statement) { return statement->value.empty(); });
+  return all;
 }
 
 void check_parameters(const api::EndpointOptions& endpoint, const std::vector<std::string_view>& used,
-                      const Source& source, std::vector<Diagnostic>& errors) {
+                      sql::PlaceholderStyle style, const Source& source, std::vector<Diagnostic>& errors) {
   const bool several = endpoint.post || endpoint.put || endpoint.patch || endpoint.delete_;
+  const auto hint = [&](std::string_view name) {
+    for (const auto* statement : statements_of(endpoint)) {
+      const auto parsed = sql::parse_parameters(statement->value, style);
+      if (!parsed) continue;
+      const auto quoted = std::ranges::find(parsed->quoted, name, &sql::ParsedSql::Quoted::name);
+      if (quoted != parsed->quoted.end()) return "within quotes it is text: " + unquoted(*quoted);
+    }
+    return did_you_mean(name, used);
+  };
   auto unused = [&](std::string_view name, Position position) {
     if (std::ranges::find(used, name) != used.end()) return;
-    errors.push_back({position, fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
+    errors.push_back({position,
+                      fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
                                   several ? "its statements do" : "the statement does", name),
-                      did_you_mean(name, used)});
+                      hint(name)});
   };
 
-  auto pattern = http::Pattern::parse(endpoint.path.value);
-  std::vector<std::string> in_path = pattern ? pattern->names() : std::vector<std::string>{};
+  const std::vector<std::string> in_path = names_in_path(endpoint);
   std::size_t at = 0;  // the parameters stand in the path as they do in `in_path`
   for (const std::string& name : in_path) {
     at = endpoint.path.value.find("/{", at) + 1;

@@ -20,17 +20,19 @@ TEST(Statement, RefusedAtThePlaceThatTheDatabaseNames) {
                    .sqlstate = "42703",
                    .message = "column \"nme\" does not exist",
                    .position = 14};
-  EXPECT_EQ(config.source.render(statement_refused(config.options.endpoints[0], config.options.endpoints[0].get, error, config.source)),
-            "a.toml:5:3: error: endpoint /films: column \"nme\" does not exist\n"
-            "  5 |   nme\n"
-            "    |   ^\n"
-            "    = SQLSTATE 42703\n");
+  EXPECT_EQ(
+      config.source.render(statement_refused("endpoint /films", config.options.endpoints[0].get, error, config.source)),
+      "a.toml:5:3: error: endpoint /films: column \"nme\" does not exist\n"
+      "  5 |   nme\n"
+      "    |   ^\n"
+      "    = SQLSTATE 42703\n");
   error.position = 0;
   error.sqlstate.clear();
-  EXPECT_EQ(config.source.render(statement_refused(config.options.endpoints[0], config.options.endpoints[0].get, error, config.source)),
-            "a.toml:3:7: error: endpoint /films: column \"nme\" does not exist\n"
-            "  3 | get = \"\"\"\n"
-            "    |       ^\n");
+  EXPECT_EQ(
+      config.source.render(statement_refused("endpoint /films", config.options.endpoints[0].get, error, config.source)),
+      "a.toml:3:7: error: endpoint /films: column \"nme\" does not exist\n"
+      "  3 | get = \"\"\"\n"
+      "    |       ^\n");
 }
 
 TEST(Statement, ParametersThatItDoesNotUse) {
@@ -38,7 +40,7 @@ TEST(Statement, ParametersThatItDoesNotUse) {
       "path = \"/ü/{slug}/{id:int}\"\nget = \"SELECT :slugg, :limit\"\nparams.limit = \"int\"\nparams.ofset = \"int\"");
   std::vector<std::string_view> used{"slugg", "limit", "offset"};
   Errors errors{config.source, {}};
-  check_parameters(config.options.endpoints[0], used, config.source, errors.list);
+  check_parameters(config.options.endpoints[0], used, sql::PlaceholderStyle::question, config.source, errors.list);
   EXPECT_EQ(errors.text(),
             "a.toml:2:12: error: endpoint /ü/{slug}/{id:int}: the statement does not use :slug\n"
             "  2 | path = \"/ü/{slug}/{id:int}\"\n"
@@ -54,7 +56,7 @@ TEST(Statement, ParametersThatItDoesNotUse) {
 
   errors.list.clear();
   used = {"slug", "limit", "id", "ofset"};
-  check_parameters(config.options.endpoints[0], used, config.source, errors.list);
+  check_parameters(config.options.endpoints[0], used, sql::PlaceholderStyle::question, config.source, errors.list);
   EXPECT_EQ(errors.text(), "");
 }
 

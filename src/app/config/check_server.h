@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "app/config/complain.h"
+#include "app/config/source.h"
+#include "app/options.h"
+
+namespace sluice::app::config {
+
+// What [server] says, beside its addresses.
+void check_server(const ServerOptions& server, const Source& source, const Complain& complain);
+
+// The value of a header field that the file writes.
+void check_field_value(const Located<std::string>& field, const Source& source, const Complain& complain);
+
+}  // namespace sluice::app::config

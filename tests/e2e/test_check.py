@@ -1,0 +1,180 @@
+"""What `sluice check` finds that would start, and then surprise: each error says how to write it."""
+import os
+import re
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import SLUICE
+from test_config import place
+
+SCHEMA = """
+CREATE TABLE movies (id integer PRIMARY KEY, name text, link text);
+CREATE TABLE genres (id integer PRIMARY KEY, label text);
+"""
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def check(request, tmp_path_factory):
+    """check(text, *, good=False): what `sluice check` says of a [database.main] and the text, which begins in line 3."""
+    folder = tmp_path_factory.mktemp("check")
+    if request.param == "sqlite":
+        with sqlite3.connect(folder / "a.db") as database:
+            database.executescript(SCHEMA)
+        database.close()
+        url = "sqlite:a.db"
+    else:
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE DATABASE checked")
+        cluster.psql(SCHEMA, "checked")
+        url = cluster.url("checked")
+
+    def run(text, good=False):
+        whole = f'[database.main]\nurl = "{url}"\n{text}'
+        (folder / "sluice.toml").write_text(whole)
+        done = subprocess.run([SLUICE, "check", "sluice.toml"], capture_output=True, text=True, timeout=20, cwd=folder,
+                              env=os.environ)
+        assert done.returncode == (0 if good else 3), done.stdout + done.stderr
+        return Said(whole, done.stderr)
+
+    run.kind = request.param
+    return run
+
+
+class Said:
+    def __init__(self, whole, text):
+        self.whole, self.text = whole, text
+
+    def names(self, needle, message, hint=""):
+        """An error (or, with "warning: " before the message, a warning) at the needle's place."""
+        kind = "warning: " if message.startswith("warning: ") else ""
+        level = "" if kind else "error: "
+        line = f"{kind}sluice.toml:{place(self.whole, needle)}: {level}{message.removeprefix(kind)}"
+        assert line in self.text, self.text
+        after = self.text[self.text.index(line) + len(line):]
+        assert hint in re.split(r"^sluice\.toml:|^warning: ", after, maxsplit=1, flags=re.M)[0], self.text
+        return self
+
+
+def endpoint(get, path="/a", more=""):
+    return f'[[endpoint]]\npath = "{path}"\nget = "{get}"\n{more}'
+
+
+@pytest.mark.parametrize("pattern, hint", [
+    ("'%:q%'", "'%' || :q || '%'"), ("':q'", "write :q"), ("'%:q'", "'%' || :q"), ("CAST(:q AS text) IS NULL OR name LIKE ':q%'", ":q || '%'"),
+])
+def test_a_parameter_within_quotes_is_text(check, pattern, hint):
+    get = f"SELECT id FROM movies WHERE {pattern if 'LIKE' in pattern else 'name LIKE ' + pattern}"
+    quoted = re.search(r"'[^']*'", get)[0]
+    if get.count(":q") == 1:  # it may be a text that is searched for
+        check(endpoint(get), good=True).names(quoted.lstrip("'%"), 'warning: endpoint /a: ":q" within quotes is text', hint)
+    said = check(endpoint(get, more="" if get.count(":q") == 2 else 'params.q = "text"\n'))
+    said.names(get[get.index(quoted) + quoted.index(":q"):], 'endpoint /a: ":q" within quotes is text, and takes no value', hint)
+    assert said.text.count("error:") == 1, said.text
+
+
+def test_a_parameter_of_the_path_within_quotes(check):
+    said = check(endpoint("SELECT id FROM movies WHERE name = ':name'", "/movies/{name}"))
+    said.names(":name'", 'endpoint /movies/{name}: ":name" within quotes is text, and takes no value', "write :name")
+    said = check('[[endpoint]]\npath = "/movies/{id:int}"\npatch = "UPDATE movies SET name = \':name\' WHERE id = :id"\n'
+                 'params.name = { from = "query.name" }\n')
+    said.names(":name'", 'endpoint /movies/{id:int}: ":name" within quotes is text, and takes no value')
+    # A name that no statement takes, in a longer text.
+    said = check(endpoint("SELECT id FROM movies WHERE link = '/movies/:name'", "/movies/{name}"))
+    said.names("{name}", "endpoint /movies/{name}: the statement does not use :name", "write '/movies/' || :name")
+
+
+def test_texts_with_colons_are_texts(check):
+    said = check(endpoint("SELECT '12:30' AS at, 'a::b' AS cast_like, 'x:name' AS word, '{\\\"name\\\":true}' AS json, "
+                          "'/movies/:name' AS template, 'http://name' AS url, ': name' AS blank, '(:id)' AS other, "
+                          "name FROM movies WHERE name = :name", "/movies/{name}"), good=True)
+    assert said.text == ""
+
+
+def test_two_columns_of_one_name(check):
+    both = "SELECT m.id, g.id FROM movies m CROSS JOIN genres g"
+    check(endpoint(both)).names('"SELECT', 'endpoint /a: two columns are called "id"', "AS")
+    check(endpoint("SELECT * FROM movies m CROSS JOIN genres g")).names('"SELECT', 'endpoint /a: two columns are called "id"')
+    check(endpoint(both, more='returns = "object"\n')).names('"SELECT', 'endpoint /a: two columns are called "id"')
+    check('[[endpoint]]\npath = "/a"\npost = "INSERT INTO movies (id) VALUES (:id) RETURNING name, name"\n').names(
+        '"INSERT', 'endpoint /a: two columns are called "name"')
+    check(endpoint("SELECT m.id, g.id AS genre FROM movies m CROSS JOIN genres g"), good=True)
+
+
+@pytest.mark.parametrize("text, needle, says, hint", [
+    (endpoint("SELECT 1 AS a", more='[endpoint.params]\ntimeout = "5s"\n'), "timeout",
+     '"timeout" is a key of [[endpoint]]; it stands below [endpoint.params]', "move it above [endpoint.params]"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.params.q]\ntype = "int"\nget = "SELECT :q AS a"\n', "get",
+     '"get" is a key of [[endpoint]]; it stands below [endpoint.params.q]', "move it above [endpoint.params.q]"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.post]\nsql = "DELETE FROM movies"\nget = "SELECT 1 AS a"\n', "get",
+     '"get" is a key of [[endpoint]]; it stands below [endpoint.post]', "move it above [endpoint.post]"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "movies"\n[endpoint.post.columns]\nname = {}\nreturning = "id"\n',
+     "returning", '"returning" is a key of [endpoint.post]; it stands below [endpoint.post.columns]',
+     "move it above [endpoint.post.columns]"),
+    (endpoint("SELECT 1 AS a", more='[endpoint.errors]\ncache_control = "no-store"\n'), "cache_control",
+     '"cache_control" is a key of [[endpoint]]; it stands below [endpoint.errors]', ""),
+    (endpoint("SELECT 1 AS a") + '[server.headers]\nX-A = "b"\nidle_timeout = "9s"\n', "idle_timeout",
+     '"idle_timeout" is a key of [server]; it stands below [server.headers]', "move it above [server.headers]"),
+    (endpoint("SELECT 1 AS a") + "[server.headers]\ncores = 2\n", "cores",
+     '"cores" is a key of [server]; it stands below [server.headers]', ""),
+    (endpoint("SELECT 1 AS a") + "[admin]\ncores = 2\n", "cores", 'unknown key "cores" in [admin]', '"cores" is a key of [server]'),
+    (endpoint("SELECT 1 AS a", more='sql = "DELETE FROM movies"\n'), "sql", 'unknown key "sql" in [[endpoint]]', ""),
+])
+def test_a_key_below_the_wrong_header(check, text, needle, says, hint):
+    said = check(text)
+    said.names(re.search(rf"^{needle} =.*$", text, re.M)[0], says, hint)
+    assert said.text.count("error:") == 1, said.text
+
+
+POLICY = '[policy.auth]\ntype = "jwt"\nsecret = "0123456789abcdef0123456789abcdef"\n'
+
+
+@pytest.mark.parametrize("text, needle, hint", [
+    (endpoint("SELECT id FROM moveis"), None, "movies"),
+    (endpoint("SELECT nmae FROM movies"), None, "name"),
+    (endpoint("SELECT m.nmae FROM movies m"), None, "name"),
+    (endpoint("SELECT lable FROM genres"), None, "label"),
+    (endpoint("SELECT 1 AS a", more='require = "exists(SELECT 1 FROM moveis)"\n'), None, "movies"),
+    ('[[endpoint]]\npath = "/a"\npost = "INSERT INTO movies (nmae) VALUES (:n)"\n', None, "name"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "moveis"\ncolumns.name = {}\n', '"moveis"', "movies"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "movies"\ncolumns.nmae = {}\n', "nmae", "name"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.put]\ntable = "movies"\nexisting = "SELECT id FROM moveis"\ncolumns.id = { key = true }\n',
+     None, "movies"),
+    ('[[resident]]\nname = "all"\nquery = "SELECT id FROM moveis"\n', None, "movies"),
+    ('[request_log]\ntable = "moveis"\n' + endpoint("SELECT 1 AS a"), '"moveis"', "movies"),
+    (POLICY + endpoint("SELECT 1 AS a", more='use = ["outh"]\n'), '"outh"', "auth"),
+])
+def test_did_you_mean(check, text, needle, hint):
+    said = check(text)
+    by_postgres = f"Perhaps you meant to reference the column \"\\w+\\.{hint}\""
+    assert f'did you mean "{hint}"?' in said.text or (check.kind == "postgres" and re.search(by_postgres, said.text)), said.text
+    assert said.text.count("error:") == 1, said.text
+    if needle:
+        assert f"sluice.toml:{place(said.whole, needle)}: error:" in said.text
+
+
+def test_what_the_database_finds_is_said_with_the_rest(check):
+    text = (endpoint("SELECT nmae FROM movies", more='retuns = "object"\n')
+            + endpoint("SELECT id FROM moveis", "/b")
+            + '[[endpoint]]\npath = "/c"\n[endpoint.post]\ntable = "genre"\ncolumns.label = {}\n[endpoint.put]\n'
+              'table = "genres"\ncolumns.lable = {}\n[endpoint.delete]\nsql = "DELETE FORM genres"\nbefore = ["DELETE FROM x"]\n'
+            + '[[resident]]\nname = "all"\nquery = "SELECT idd FROM genres"\n'
+            + endpoint("SELECT id FROM movies WHERE name = :n", "/fine", 'params.n = { from = "nowhere" }\n'))
+    said = check(text)
+    said.names("retuns", 'unknown key "retuns" in [[endpoint]]')
+    said.names('"nowhere"', "endpoint.params.n.from")
+    for what in ("nmae", "moveis", "genre", "lable", "idd", "FORM"):
+        assert re.search(rf'error: .*"?{what}\b', said.text), (what, said.text)
+    assert said.text.count("error:") == 9, said.text
+    lines = [int(line) for line in re.findall(r"^sluice\.toml:(\d+):", said.text, re.M)]
+    assert lines == sorted(lines)
+
+
+def test_a_database_that_is_away_does_not_hide_the_rest(tmp_path):
+    text = '[database.main]\nurl = "postgres://u@127.0.0.1:1/x"\n' + endpoint("SELECT 1 AS a", more='retuns = "object"\n')
+    (tmp_path / "sluice.toml").write_text(text)
+    done = subprocess.run([SLUICE, "check", "sluice.toml"], capture_output=True, text=True, timeout=20, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert 'unknown key "retuns"' in done.stderr
+    assert f"sluice.toml:{place(text, chr(34) + 'postgres')}: error: " in done.stderr and "have not been checked" in done.stderr
