@@ -4,7 +4,7 @@
 
 namespace sluice::api::changes {
 
-Feed::~Feed() { SLUICE_ASSERT(waiters_.next == &waiters_); }
+Feed::~Feed() { SLUICE_ASSERT(waiters_.empty() && woken_.empty()); }
 
 void Feed::add(std::shared_ptr<const Event> event) {
   SLUICE_ASSERT(event->number == last_ + 1);
@@ -24,15 +24,15 @@ void Feed::add(std::shared_ptr<const Event> event) {
 
 void Feed::wake_all() {
   // Those who wait again meanwhile wait for what comes next.
-  Link woken;
-  woken.next = woken.previous = &woken;
-  if (waiters_.next != &waiters_) {
-    woken.next = waiters_.next;
-    woken.previous = waiters_.previous;
-    woken.next->previous = woken.previous->next = &woken;
-    waiters_.next = waiters_.previous = &waiters_;
+  woken_.append_all(waiters_);
+  if (!pending()) wake_some();
+}
+
+void Feed::wake_some() {
+  for (std::size_t left = clients_a_turn; left != 0 && !woken_.empty(); --left) {
+    static_cast<Wait&>(*woken_.next).wake();
   }
-  while (woken.next != &woken) static_cast<Wait&>(*woken.next).wake();
+  if (!woken_.empty()) reactor_.at_next_turn(*this);
 }
 
 void Feed::drain() {
@@ -67,10 +67,7 @@ void Feed::reset(std::uint64_t& seen, Buffer& out, std::string_view reason) {
 
 void Feed::Wait::await_suspend(std::coroutine_handle<> caller) noexcept {
   caller_ = caller;
-  Link& head = feed_.waiters_;
-  previous = head.previous;
-  next = &head;
-  previous->next = head.previous = this;
+  feed_.waiters_.append(*this);
   if (until_ != never) feed_.reactor_.timers().schedule(*this, until_);
 }
 

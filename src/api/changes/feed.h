@@ -41,8 +41,12 @@ struct Counters {
 // reset.
 //
 //   first() <= number of each kept event <= last();  first() == last() + 1 where none is kept
-class Feed {
+class Feed : core::TurnHook {
  public:
+  // How many clients are woken in one turn of the loop: each writes, and all together they would keep everybody else
+  // waiting. Those whose turn comes later read all that has come by then at once.
+  static constexpr std::size_t clients_a_turn = 32;
+
   struct Limits {
     std::size_t events = 1024;
     std::size_t bytes = 1 << 20;
@@ -50,15 +54,13 @@ class Feed {
   class Wait;
 
   Feed(core::Reactor& reactor, std::string boot, Limits limits)
-      : reactor_(reactor), boot_(std::move(boot)), limits_(limits) {
-    waiters_.next = waiters_.previous = &waiters_;
-  }
+      : TurnHook(&Feed::next_turn), reactor_(reactor), boot_(std::move(boot)), limits_(limits) {}
   Feed(const Feed&) = delete;
   ~Feed();
 
   // The next event; its number is last() + 1.
   void add(std::shared_ptr<const Event> event);
-  // Those who wait go on, after one or more add().
+  // Those who wait go on, after one or more add(), the first of them at once.
   void wake_all();
   // The server is ending: those who read are to end too.
   void drain();
@@ -89,6 +91,28 @@ class Feed {
       next = previous = nullptr;
     }
   };
+  // A ring of links; this one is its beginning.
+  struct Ring : Link {
+    Ring() { next = previous = this; }
+    [[nodiscard]] bool empty() const { return next == this; }
+    void append(Link& link) noexcept {
+      link.previous = previous;
+      link.next = this;
+      previous->next = &link;
+      previous = &link;
+    }
+    // All of `other`, which is empty then.
+    void append_all(Ring& other) noexcept {
+      if (other.empty()) return;
+      other.next->previous = previous;
+      other.previous->next = this;
+      previous->next = other.next;
+      previous = other.previous;
+      other.next = other.previous = &other;
+    }
+  };
+  static void next_turn(core::TurnHook& hook) noexcept { static_cast<Feed&>(hook).wake_some(); }
+  void wake_some();
 
   core::Reactor& reactor_;
   const std::string boot_;
@@ -97,7 +121,8 @@ class Feed {
   std::size_t bytes_ = 0;  // of their frames
   std::uint64_t last_ = 0;
   bool draining_ = false;
-  Link waiters_;
+  Ring waiters_;
+  Ring woken_;  // those that go on, in their order
 };
 
 // `co_await Feed::Wait(feed, until)`: until there is news, or that time has come. Destroying it cancels.

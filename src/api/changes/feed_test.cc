@@ -138,6 +138,28 @@ TEST_F(FeedTest, WaitsAreWokenOnceByNewsByTimeAndByTheEnd) {
   EXPECT_EQ(woken, 6);
 }
 
+// A burst of events keeps nobody from the core: as many clients go on in a turn as may, in the order in which they
+// came.
+TEST_F(FeedTest, ManyWaitersAreWokenInTurns) {
+  constexpr std::size_t clients = 3 * Feed::clients_a_turn + 5;
+  int woken = 0;
+  core::TaskGroup tasks;
+  core::TaskGroup leaving;
+  for (std::size_t i = 0; i < clients; ++i) tasks.spawn(wait_once(feed, *reactor, Duration{}, woken));
+  leaving.spawn(wait_once(feed, *reactor, Duration{}, woken));
+  add("x");
+  feed.wake_all();
+  EXPECT_EQ(woken, static_cast<int>(Feed::clients_a_turn));
+  add("y");
+  feed.wake_all();  // those who wait for their turn read it then
+  EXPECT_EQ(woken, static_cast<int>(Feed::clients_a_turn));
+  leaving.cancel();
+  for (const std::size_t expected : {2 * Feed::clients_a_turn, 3 * Feed::clients_a_turn, clients, clients}) {
+    reactor->turn(reactor->now());
+    EXPECT_EQ(woken, static_cast<int>(expected));
+  }
+}
+
 core::Task<void> wait_forever(Feed& feed, int& woken) {
   for (;;) {
     Feed::Wait wait(feed, never);
