@@ -21,8 +21,8 @@ SqliteOptions sqlite_options(const DatabaseOptions& options) {
   sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
   sqlite.scan_connections = options.pool;
   sqlite.scan_wait_ms = milliseconds(options.wait);
-  sqlite.value_bytes = options.value_limit.value.bytes;
   sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);
+  sqlite.row_bytes = static_cast<std::uint32_t>(options.row_limit.bytes);
   return sqlite;
 }
 
@@ -50,6 +50,7 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
   postgres.pool_size = options.pool;
   postgres.wait_ms = milliseconds(options.wait);
   postgres.statement_timeout_ms = milliseconds(options.statement_timeout);
+  postgres.max_row_bytes = options.row_limit.bytes;
   postgres.prepared = options.prepared;
   postgres.pipeline = options.pipeline.value;
   postgres.batch = options.batch.value;

@@ -36,7 +36,7 @@ struct DatabaseOptions {
   std::uint32_t pool = 8;
   Duration wait = 2s;
   Duration statement_timeout = 30s;
-  Located<ByteSize> value_limit = {64_MiB};     // SQLite only
+  ByteSize row_limit = 64_MiB;
   Located<Duration> start_timeout = {10s};      // PostgreSQL only
   Located<bool> prepared = true;                // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};      // PostgreSQL only
@@ -71,10 +71,12 @@ struct DatabaseOptions {
             "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
             {.min = 1ms, .max = 24h});
     v.field(
-        "value_limit", &DatabaseOptions::value_limit,
-        "SQLite: how long a text or a BLOB may be, stored or computed; a statement that meets a longer one is answered "
-        "400. It also bounds how long one call of a function can take, which no timeout ends.",
-        {.min = 256_KiB, .max = 953_MiB});
+        "row_limit", &DatabaseOptions::row_limit,
+        "The longest row of an answer. One that is longer ends the answer: with 500, or by cutting it where rows have "
+        "been sent. SQLite: also the longest text or BLOB, stored or computed: a statement that meets a longer one is "
+        "answered 400, or "
+        "422 where it writes. It also bounds how long one call of a function can take, which no timeout ends.",
+        {.min = 256_KiB, .max = 900_MiB});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
             "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
             "exits with 1. `sluice check` does not wait.",

@@ -45,9 +45,6 @@ void check_database(const sql::DatabaseOptions& database, const Complain& compla
       complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
     }
     check_roles(database, complain);
-    if (database.value_limit.position.line != 0) {
-      complain(database.value_limit.position, "\"value_limit\" is for SQLite, and this database is PostgreSQL");
-    }
     for (const auto& [name, setting] : database.settings) {
       const std::string wrong = api::check_setting(name.value, setting.from.value);
       if (!wrong.empty()) complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));

@@ -442,8 +442,6 @@ TEST(Errors, Databases) {
             "remove \"pipeline\" or \"prepared = false\"\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nbatch = 2\n"),
             "6:9 \"batch\" is for PostgreSQL, and this database is SQLite\n");
-  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nvalue_limit = \"1MiB\"\n"),
-            "6:15 \"value_limit\" is for SQLite, and this database is PostgreSQL\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),
             "7:9 \"batch\" needs prepared statements, and \"prepared\" is false\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\npipeline = 4\nbatch = 5\n"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <new>
 #include <optional>
 
 #include "sql/postgres/pool.h"
@@ -161,6 +162,14 @@ void Connection::set_role(Role role) {
 void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
   const bool resets = statement.may_change_session;
+  try {
+    // So that no message is written in part.
+    (void)out_.reserve(query.parameters().size() + statement.text.size() + 4096);
+  } catch (const std::bad_alloc&) {
+    push({.query = &query, .statement = statement.id});
+    break_off("no memory");
+    return;
+  }
   const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets;
   if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .resets = resets, .deadline = query.first_deadline_};
@@ -257,6 +266,7 @@ void Connection::expect_answer(Query& query) {
 
 bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
   const bool named = pool_.options().prepared && statement.id != unnamed_statement;
+  (void)out_.reserve(parameters.size() + statement.text.size() + 4096);  // so that no message is written in part
   const StatementName name(statement.id);
   const std::string_view known = named ? name.view() : std::string_view{};
   bool prepares = true;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <new>
 
 #include "base/buffer.h"
 #include "core/reactor.h"
@@ -48,7 +50,12 @@ class Inbox {
   // One attempt at the socket; enough room for the message that is incomplete.
   [[nodiscard]] core::Io receive(net::Stream& stream) {
     const std::size_t there = bytes_.size() - kept_;
-    char* const room = bytes_.reserve(std::max(read_bytes, needed_ > there ? needed_ - there : 0));
+    char* room = nullptr;
+    try {
+      room = bytes_.reserve(std::max(read_bytes, needed_ > there ? needed_ - there : 0));
+    } catch (const std::bad_alloc&) {
+      return {.error = ENOMEM};
+    }
     const core::Io io = stream.try_read(room, bytes_.writable());
     if (!io.ok() || io.bytes == 0) return io;
     bytes_.commit(io.bytes);

@@ -319,7 +319,7 @@ bool Query::scan(bool first) {
         wait_for_server();
         return false;
       case Connection::Progress::too_large:
-        set_failure({Failure::statement, {}, "a row is larger than max_row_bytes", 0});
+        set_failure({Failure::statement, {}, "a row is longer than row_limit", 0});
         return true;
       case Connection::Progress::broken: {
         const Error why = connection_->failure();

@@ -266,7 +266,7 @@ RangeReader::Got RangeReader::take(Block& block) {
         if (connection.receive() == Connection::Received::nothing) return Got::nothing;
         break;
       case Connection::Progress::too_large:
-        fail(State::failed, {Failure::statement, {}, "a row is larger than max_row_bytes", 0});
+        fail(State::failed, {Failure::statement, {}, "a row is longer than row_limit", 0});
         return Got::failed;
       default:
         fail_with_connection();

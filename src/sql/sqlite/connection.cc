@@ -211,7 +211,7 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
   pragmas += "SELECT count(*) FROM sqlite_schema;";
   if (auto done = run(pragmas.c_str()); !done) return done;
   if (purpose_ == Purpose::look_up) sqlite3_busy_timeout(database_, 0);
-  const std::uint64_t longest = purpose_ == Purpose::look_up ? look_up_max_bytes : options.value_bytes;
+  const std::uint64_t longest = purpose_ == Purpose::look_up ? look_up_max_bytes : options.row_bytes;
   sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, static_cast<int>(longest));
   sqlite3_limit(database_, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, longest_pattern);
   const int made = sqlite3_create_function_v2(database_, "sluice_collation", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY,

@@ -146,12 +146,12 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
   bool complete = true;
   while (code == SQLITE_ROW) {
     sqlite::append_row(block, prepared.handle, prepared.columns);
+    complete = block.rows() < sqlite::look_up_max_rows && block.bytes() < sqlite::look_up_max_bytes;
+    if (!complete) break;
     if (prepared.plan.single_row || (statement.one_row && block.rows() == 2)) {
       code = SQLITE_DONE;
       break;
     }
-    complete = block.rows() < sqlite::look_up_max_rows && block.bytes() < sqlite::look_up_max_bytes;
-    if (!complete) break;
     code = sqlite3_step(prepared.handle);
   }
   if (code == SQLITE_DONE) [[likely]] {

@@ -622,7 +622,7 @@ TEST_F(SqliteDatabaseTest, ATransactionThatReadsTakesNoLock) {
 }
 
 TEST_F(SqliteDatabaseTest, BoundsWhatOneCallOfAFunctionCanTake) {
-  file.options.value_bytes = 1 << 20;
+  file.options.row_bytes = 1 << 20;
   const auto refused = [&](const char* text, const std::vector<std::string>& values) {
     const auto statement = prepare(text);
     std::vector<Argument> arguments;

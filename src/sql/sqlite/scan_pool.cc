@@ -9,6 +9,8 @@
 namespace sluice::sql::sqlite {
 namespace {
 
+constexpr const char* row_too_long = "a row is longer than row_limit";
+
 std::unexpected<Error> refuse(Failure failure, const char* message) {
   return std::unexpected(Error{failure, {}, message});
 }
@@ -120,7 +122,7 @@ class ScanCursor final : public Cursor {
   std::shared_ptr<ScanPool> pool_;
   const Statement& statement_;
   std::span<const Column> columns_;  // from the first fetch on
-  Lease lease_;  // empty while a thread has it, and at the end
+  Lease lease_;                      // empty while a thread has it, and at the end
   std::shared_ptr<ScanConnection> connection_;
   std::uint64_t generation_;
   Duration patience_;
@@ -200,7 +202,9 @@ Result<void> ScanConnection::step_rows() {
       return {};
     }
     if (code != SQLITE_ROW) return std::unexpected(failed(code));
+    const std::size_t before = block.bytes();
     append_row(block, handle, running_->columns);
+    if (block.bytes() - before > options_.row_bytes) return refuse(Failure::statement, row_too_long);
     if (one_row_ && block.rows() == 2) {
       last = true;
       return {};

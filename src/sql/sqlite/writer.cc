@@ -4,6 +4,7 @@
 #include <atomic>
 #include <coroutine>
 #include <functional>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -35,7 +36,12 @@ struct SqliteWriter::Request : core::Letter {
         arguments(given) {}
   // The commit of a session.
   explicit Request(core::Mailbox& mailbox)
-      : Letter(delivered), home(mailbox), id(0), columns(0), arguments(std::span<const Argument>{}), does(Does::commit) {}
+      : Letter(delivered),
+        home(mailbox),
+        id(0),
+        columns(0),
+        arguments(std::span<const Argument>{}),
+        does(Does::commit) {}
 
   static void delivered(Letter& letter) noexcept {
     auto& request = static_cast<Request&>(letter);
@@ -278,8 +284,8 @@ class SqliteWriter::Conversation final : public Transaction {
   }
 
  private:
-  core::Task<Result<Written>> send(const Statement& statement, std::span<const Argument> arguments,
-                                   Request::Does does, std::size_t most_rows) {
+  core::Task<Result<Written>> send(const Statement& statement, std::span<const Argument> arguments, Request::Does does,
+                                   std::size_t most_rows) {
     SLUICE_ASSERT(arguments.size() == statement.parameters.size());
     auto request = std::make_unique<Request>(mailbox_, statement, arguments);
     request->most_rows = most_rows;
@@ -310,6 +316,19 @@ core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::React
   auto written = co_await awaiter;
   if (written) written->rows.columns = columns;
   co_return written;
+}
+
+// Without memory it is the request that fails, and not the thread.
+template <class Act>
+Result<Written> SqliteWriter::guarded(Act act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    for (sqlite3_stmt* each = nullptr; (each = sqlite3_next_stmt(connection_->get(), each)) != nullptr;) {
+      if (sqlite3_stmt_busy(each) != 0) sqlite3_reset(each);
+    }
+    return refuse(Failure::unavailable, "no memory");
+  }
 }
 
 bool SqliteWriter::works_alone(const Request& request) const { return request.session || request.work; }
@@ -343,8 +362,11 @@ void SqliteWriter::serve() {
       converse(*batch.front());
     } else if (batch.front()->work) {
       Request& request = *batch.front();
-      auto done = request.work();
-      request.result = done ? Result<Written>(Written{}) : std::unexpected(std::move(done.error()));
+      request.result = guarded([&] {
+        auto done = request.work();
+        return done ? Result<Written>(Written{}) : std::unexpected(std::move(done.error()));
+      });
+      if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
       deliver(request);
     } else {
       write(batch);
@@ -414,7 +436,7 @@ bool SqliteWriter::take_step(Request& request) {
     request.result = Written{};
   } else {
     current_ = &request;
-    request.result = perform_statement(request);
+    request.result = guarded([&] { return perform_statement(request); });
     current_ = nullptr;
   }
   if (!*request.result || request.does == Request::Does::step) {
@@ -467,7 +489,7 @@ SqliteWriter::Ended SqliteWriter::perform(Request& request) {
   } else {
     const std::size_t changed_before = changed_.size();
     current_ = &request;
-    request.result = perform_statement(request);
+    request.result = guarded([&] { return perform_statement(request); });
     current_ = nullptr;
     if (!*request.result) changed_.resize(changed_before);
     if (sqlite3_get_autocommit(connection_->get()) == 0) {

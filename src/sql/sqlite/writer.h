@@ -95,6 +95,8 @@ class SqliteWriter {
   [[nodiscard]] bool take_step(Request& request);
   Ended perform(Request& request);
   Result<Written> perform_statement(Request& request);
+  template <class Act>
+  Result<Written> guarded(Act act);
   static void fail_all(std::span<Request* const> batch, const Error& error);
 
   [[nodiscard]] Result<void> commit();
