@@ -42,6 +42,12 @@ def attacks(port):
 
 
 class Server(Program):
+    command = ()  # what runs the program
+
+    def configure(self, text):
+        """The configuration, for servers that have more of it."""
+        return text
+
     def __init__(self, where):
         (where / "site").mkdir()
         (where / "site/page.html").write_bytes(BODY)
@@ -51,10 +57,11 @@ class Server(Program):
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("CREATE TABLE numbers (n INTEGER PRIMARY KEY, text TEXT)")
             database.executemany("INSERT INTO numbers VALUES (?, ?)", ((n, f"number {n}") for n in range(ROWS)))
+            database.execute("CREATE TABLE texts (text TEXT)")
         database.close()
         port, self.admin_port = free_port(), free_port()
         file = where / "sluice.toml"
-        file.write_text(f'''[server]
+        file.write_text(self.configure(f'''[server]
 listen = ["127.0.0.1:{port}"]
 cores = 1
 [admin]
@@ -71,8 +78,8 @@ get = "SELECT n, text FROM numbers WHERE n = :n"
 [[files]]
 path = "/"
 root = "{where}/site"
-''')
-        super().__init__("sluice", [SLUICE, "serve", file], port, core=0)
+'''))
+        super().__init__("sluice", [*self.command, SLUICE, "serve", file], port, core=0)
 
     def connections(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=10) as answer:

@@ -1,5 +1,6 @@
 #include "api/refusals.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -12,6 +13,13 @@ namespace {
 
 http::Response list_faults(int status, std::string_view detail, std::span<const RowFault> faults) {
   return http::problem(status, detail, errors_member(faults));
+}
+
+std::optional<std::uint64_t> announced_length(const http::Request& request) {
+  const std::string_view text = request.field("content-length");  // which the connection has checked
+  std::uint64_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  return error == std::errc() ? std::optional(length) : std::nullopt;
 }
 
 }  // namespace
@@ -43,6 +51,27 @@ http::Response refuse_missing(const http::Request& request) {
       404, "No row matches " + std::string(target) + (target.size() < request.target.size() ? "..." : "") + ".");
 }
 
+core::Task<std::optional<http::Response>> read_whole(const http::Request& request, std::uint64_t limit, unsigned copies,
+                                                     std::string& into) {
+  http::BodyReader& body = *request.body;
+  const std::uint64_t longest = std::min(announced_length(request).value_or(limit), limit);
+  std::size_t kept = 0;
+  for (;;) {
+    const auto piece = co_await body.read();
+    if (!piece) co_return refuse_body(piece.error());
+    if (piece->empty()) co_return std::nullopt;
+    if (piece->size() > limit - into.size()) co_return refuse_length();
+    const std::size_t size = into.size() + piece->size();
+    if (size > kept) {
+      const std::size_t grown = std::max<std::size_t>(size, std::min<std::uint64_t>(kept + kept / 2, longest));
+      if (auto kept_more = body.keep((grown - kept) * copies); !kept_more) co_return refuse_body(kept_more.error());
+      kept = grown;
+      into.reserve(kept);
+    }
+    into += *piece;
+  }
+}
+
 http::Response refuse_type() {
   std::string detail = "The body may be ";
   detail += accepted_types();
@@ -51,10 +80,7 @@ http::Response refuse_type() {
 }
 
 bool announces_more(const http::Request& request, std::uint64_t limit) {
-  const std::string_view text = request.field("content-length");  // which the connection has checked
-  std::uint64_t length = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-  return error == std::errc() && length > limit;
+  return announced_length(request).value_or(0) > limit;
 }
 
 std::optional<http::Response> refuse_part(const http::Request& request) {
@@ -70,6 +96,11 @@ http::Response refuse_body(const Error& error) {
       return refuse_length();
     case Errc::timed_out:
       return http::problem(408);
+    case Errc::system: {
+      http::Response response = http::problem(503, http::describe_body_refusal(503));
+      response.fields.add("Retry-After", "1");
+      return response;
+    }
     default:
       return http::problem(400, "The request's body could not be read.");
   }

@@ -8,6 +8,7 @@
 
 #include "api/body/row_reader.h"
 #include "base/result.h"
+#include "core/task.h"
 #include "http/message.h"
 
 // What answers say of request bodies that cannot be taken (RFC 9457).
@@ -17,6 +18,10 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 
 // 404: the statement has found no row.
 [[nodiscard]] http::Response refuse_missing(const http::Request& request);
+// Reads the whole of a request's body, which is there, of at most `limit` bytes, which count against what the server
+// may hold of bodies `copies` times. An answer is a refusal.
+[[nodiscard]] core::Task<std::optional<http::Response>> read_whole(const http::Request& request, std::uint64_t limit,
+                                                                   unsigned copies, std::string& into);
 // 415, with what could be sent.
 [[nodiscard]] http::Response refuse_type();
 // Whether the body is longer than `limit` bytes by what its length is said to be.
@@ -25,7 +30,7 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 [[nodiscard]] http::Response refuse_length();
 // 400, to a PUT that has Content-Range: its body would be taken for the whole (RFC 9110, 14.4).
 [[nodiscard]] std::optional<http::Response> refuse_part(const http::Request& request);
-// The body did not come whole: 413, 408, 400.
+// The body did not come whole, or there was no memory for it: 413, 408, 503, 400.
 [[nodiscard]] http::Response refuse_body(const Error& error);
 // 400: it is not what its Content-Type says.
 [[nodiscard]] http::Response refuse_unreadable(std::span<const RowFault> faults);

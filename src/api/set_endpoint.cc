@@ -160,6 +160,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   const auto staging = database_.stage(plan.set, options);
   SetRows rows(plan, *format, request);
   std::uint64_t left = plan.body_limit;
+  std::size_t kept = 0;
   while (!rows.ended()) {
     if (rows.take()) {
       if (auto added = co_await rows.hand_over(*staging); !added)
@@ -176,6 +177,10 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
       rows.reader().finish();
     } else {
       rows.reader().feed(*piece);
+    }
+    if (const std::size_t held = rows.held(); held > kept) {
+      if (auto more = request.body->keep(held - kept); !more) co_return refuse_body(more.error());
+      kept = held;
     }
   }
   if (rows.broken()) co_return refuse_unreadable(rows.faults());

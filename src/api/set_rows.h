@@ -37,6 +37,10 @@ class SetRows {
   [[nodiscard]] std::span<const sql::StagedValue> values();
   // How many rows it has.
   [[nodiscard]] std::size_t pending() const { return lines_.size(); }
+  // About how many bytes of the body are held here, in all forms.
+  [[nodiscard]] std::size_t held() const {
+    return reader_->held() + texts_.capacity() + values_.capacity() * sizeof(sql::StagedValue);
+  }
   // Gives up the batch.
   void clear();
   // Hands the batch to the database and gives it up; nothing where there are faults.

@@ -150,7 +150,8 @@ core::Task<std::expected<Received, http::Response>> receive_whole(const http::Re
 // The parts of a form as they come.
 class Form {
  public:
-  Form(const UploadPlan& plan, std::span<http::BlobStore* const> stores) : plan_(plan), stores_(stores) {
+  Form(const UploadPlan& plan, std::span<http::BlobStore* const> stores, http::BodyReader& body)
+      : plan_(plan), stores_(stores), body_(body) {
     received_.uploads.resize(plan.files.size());
   }
 
@@ -202,12 +203,16 @@ class Form {
       return http::problem(413, "The fields are longer than " + std::to_string(plan_.field_bytes) + " bytes.");
     }
     field_bytes_ += text.size();
+    const std::size_t before = received_.fields.size();
     append_form_text(received_.fields, text);
-    return std::nullopt;
+    // The reader of the fields has a copy.
+    auto kept = body_.keep(2 * (received_.fields.size() - before));
+    return kept ? std::nullopt : std::optional(refuse_body(kept.error()));
   }
 
   const UploadPlan& plan_;
   std::span<http::BlobStore* const> stores_;
+  http::BodyReader& body_;
   std::size_t field_bytes_ = 0;
   Received received_;
   FormDataPart part_;
@@ -228,7 +233,7 @@ core::Task<std::expected<Received, http::Response>> receive_form(const http::Req
   for (const http::BlobStore* store : stores) files += store->limit();
   request.body->allow_more(files);
   FormDataReader reader(*boundary);
-  Form form(plan, stores);
+  Form form(plan, stores, *request.body);
   for (;;) {
     std::optional<http::Response> refused;
     switch (reader.next()) {

@@ -22,6 +22,12 @@ bool begins_with_insert(std::string_view sql) {
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
 }
 
+// About what a row's answer takes.
+std::size_t memory_of(const sql::Written& written) {
+  constexpr std::size_t block = 512;
+  return sizeof written + (written.owner ? block + written.rows.fields.size() * sizeof(sql::Field) : 0);
+}
+
 // Without it, it would not be known which row is meant.
 bool is_key(std::string_view parameter, const MethodOptions& options) {
   return std::ranges::any_of(options.columns, [&](const auto& column) {
@@ -232,13 +238,9 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!rows.format) co_return refuse_type();
     if (announces_more(request, plan_->body_limit)) co_return refuse_length();
     if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
-    for (;;) {
-      auto piece = co_await request.body->read();
-      if (!piece) co_return refuse_body(piece.error());
-      if (piece->empty()) break;
-      if (piece->size() > plan_->body_limit - rows.bytes.size()) co_return refuse_length();
-      rows.bytes += *piece;
-    }
+    // The reader of its rows has a copy.
+    auto refused = co_await read_whole(request, plan_->body_limit, 2, rows.bytes);
+    if (refused) co_return std::move(*refused);
   }
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
@@ -384,7 +386,14 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     co_return outcome;
   }
   for (std::size_t row = 0; row < rows.count; ++row) {
-    if (row != 0) take_row();
+    // Many short rows give more to hold than they were.
+    if (row != 0) {
+      if (auto kept = request.body->keep(memory_of(outcome.written.back())); !kept) {
+        outcome.refusal = refuse_body(kept.error());
+        co_return outcome;
+      }
+      take_row();
+    }
     arguments.clear();
     if (auto bound = binder.bind(plan.main.sources, request, values, arguments); !bound) {
       outcome.refusal = refuse_value(bound.error());

@@ -7,6 +7,8 @@ namespace sluice::app {
 namespace {
 
 constexpr Duration readiness_wait = 2s;
+// Fewer than the descriptors that clients leave.
+constexpr std::size_t most_connections = 64;
 
 http::Response text_response(std::string_view type, std::string_view text) {
   http::Response response;
@@ -148,7 +150,7 @@ class Admin::Metrics final : public http::Handler {
 
 Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
              const Changes* changes, const Residents* residents)
-    : server_(core.reactor(), router_, http::ServerOptions{.connections = 256}) {
+    : server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
     http::Router::Route route{.pattern = *http::Pattern::parse(path)};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();

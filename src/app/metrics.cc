@@ -107,6 +107,11 @@ void ServerMetrics::add(const http::Server::Counters& counters) {
   sum_.accepted += counters.accepted;
   sum_.refused += counters.refused;
   sum_.open += counters.open;
+  sum_.out_of_memory += counters.out_of_memory;
+  sum_.bodies.held += counters.bodies.held;
+  sum_.bodies.limit += counters.bodies.limit;
+  sum_.bodies.refused += counters.bodies.refused;
+  sum_.bodies.cut += counters.bodies.cut;
   for (std::size_t secure = 0; secure < 2; ++secure) {
     for (std::size_t i = 0; i < http::method_count; ++i) sum_.active[secure][i] += counters.active[secure][i];
   }
@@ -124,6 +129,16 @@ void ServerMetrics::render(MetricsText& out) const {
   out.sample("sluice_connections_total", {}, static_cast<double>(sum_.accepted));
   out.family("sluice_connections_refused_total", "counter", "Connections answered 503: over the limit.");
   out.sample("sluice_connections_refused_total", {}, static_cast<double>(sum_.refused));
+  out.family("sluice_out_of_memory_total", "counter", "Connections and requests that ended for want of memory.");
+  out.sample("sluice_out_of_memory_total", {}, static_cast<double>(sum_.out_of_memory));
+  out.family("sluice_body_bytes", "gauge", "Memory that request bodies take.");
+  out.sample("sluice_body_bytes", {}, static_cast<double>(sum_.bodies.held));
+  out.family("sluice_body_bytes_max", "gauge", "Memory that they may take: [server] body_memory.");
+  out.sample("sluice_body_bytes_max", {}, static_cast<double>(sum_.bodies.limit));
+  out.family("sluice_bodies_refused_total", "counter", "Requests answered 503: there was no memory for their bodies.");
+  out.sample("sluice_bodies_refused_total", {}, static_cast<double>(sum_.bodies.refused));
+  out.family("sluice_bodies_cut_total", "counter", "Slow requests answered 503: others needed the memory.");
+  out.sample("sluice_bodies_cut_total", {}, static_cast<double>(sum_.bodies.cut));
   out.family("http_server_active_requests", "gauge", "Requests whose answer is waited for or sent.");
   const bool any_tls = sum_.tls != http::Server::Counters::Tls{};
   for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {

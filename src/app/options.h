@@ -54,6 +54,7 @@ struct ServerOptions {
   Located<ByteSize> target_limit = {8_KiB};
   std::uint32_t field_limit = 128;
   ByteSize body_limit = 1_MiB;
+  ByteSize body_memory = 0_B;
   Duration header_timeout = 10s;
   Duration body_timeout = 10s;
   Duration idle_timeout = 60s;
@@ -94,6 +95,13 @@ struct ServerOptions {
             {.min = 8, .max = 1000});
     v.field("body_limit", &ServerOptions::body_limit,
             "The longest request body: 413 beyond it. An endpoint may have its own.", {.max = 16_GiB});
+    v.field(
+        "body_memory", &ServerOptions::body_memory,
+        "How much memory request bodies may take, of all cores together: beyond it bodies that come slowly are cut, "
+        "and requests are answered 503. One connection may have a quarter of a core's part; a body that alone needs "
+        "more is answered 413. `0`: a quarter of the memory that the process may use, by its cgroup, by "
+        "`ulimit -v` and by what the machine has.",
+        {.max = 1024_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
             "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
     v.field("body_timeout", &ServerOptions::body_timeout,

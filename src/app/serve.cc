@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -157,6 +158,14 @@ void raise_descriptor_limit(std::uint64_t wanted) {
                         limit.rlim_max, wanted));
 }
 
+// Beyond these no connection is accepted: databases, files, logs and the admin listener need some too.
+int descriptors_for_clients() {
+  constexpr rlim_t reserve = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) return INT_MAX;
+  return static_cast<int>(limit.rlim_cur - std::min(reserve, limit.rlim_cur / 4));
+}
+
 // An address of [server] listen that has been claimed.
 struct Claimed {
   core::Address address;
@@ -244,6 +253,8 @@ int serve(const std::shared_ptr<const Plan>& plan) {
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   std::vector<Service*> services(cores.size());
+  TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
+  const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
   std::vector<std::unique_ptr<TroubleLog>> troubles;
   for (const auto& database : plan->options.databases) {
     troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
@@ -267,7 +278,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   }
   PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads, troubles, shared, loads->editions);
+    Service service(core, plan, threads, troubles, shared, loads->editions, descriptors);
     services[core.index()] = &service;
     if (certificates) service.set_tls(certificates->context(), certificates->tickets());
     service.set_https_port(https_port);

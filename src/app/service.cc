@@ -1,12 +1,16 @@
 #include "app/service.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include <malloc.h>
+
 #include "api/file_endpoint.h"
 #include "core/sleep.h"
+#include "core/usable_cores.h"
 #include "files/static_files.h"
 #include "sql/open.h"
 
@@ -15,6 +19,9 @@ namespace {
 
 // How long the end waits, beyond `grace`, for databases to hear of what was cut.
 constexpr Duration for_cancels = 200ms;
+// How often it is looked whether there is memory to give back, and how much is worth it.
+constexpr Duration trim_every = 5s;
+constexpr std::uint64_t worth_trimming = 8 << 20;
 
 std::vector<std::pair<std::string, std::string>> configured_fields(const ServerOptions& options) {
   std::vector<std::pair<std::string, std::string>> fields;
@@ -54,18 +61,28 @@ std::uint64_t most_body(const Plan& plan) {
   return most;
 }
 
-http::ServerOptions server_options(const ServerOptions& options, std::uint64_t most_body) {
+// Of one core.
+std::uint64_t body_memory(const ServerOptions& options, unsigned cores) {
+  const std::uint64_t configured = options.body_memory.bytes;
+  return (configured != 0 ? configured : core::usable_memory() / 4) / cores;
+}
+
+http::ServerOptions server_options(const ServerOptions& options, std::uint64_t most_body, unsigned cores,
+                                   const Descriptors& descriptors) {
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
           .field_limit = options.field_limit,
           .body_limit = options.body_limit,
           .most_body = most_body,
+          .body_memory = body_memory(options, cores),
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
           .idle_timeout = options.idle_timeout,
           .write_timeout = options.write_timeout,
           .slowest_client = static_cast<std::uint32_t>(options.slowest_client),
           .connections = options.connections.value,
+          .descriptors = descriptors.most,
+          .trouble = descriptors.trouble,
           .server_name = options.server_header,
           .fields = configured_fields(options),
           .secure_fields = secure_fields(options),
@@ -85,16 +102,18 @@ std::unique_ptr<http::compress::Compression> compression(const http::compress::O
 Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
                  std::span<const std::unique_ptr<TroubleLog>> troubles,
                  std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
-                 std::span<const api::resident::Edition> editions)
+                 std::span<const api::resident::Edition> editions, const Descriptors& descriptors)
     : core_(core),
       plan_(std::move(plan)),
       redaction_(redaction(plan_->options)),
       compression_(compression(plan_->options.compression, router_, core, threads)),
       redirect_(redirect(plan_->options.server, first_handler())),
       server_(core.reactor(), redirect_ ? static_cast<http::Handler&>(*redirect_) : first_handler(),
-              server_options(plan_->options.server, most_body(*plan_)), this) {
-  if (plan_->options.server.access_log == AccessLogTarget::standard_output)
+              server_options(plan_->options.server, most_body(*plan_), core.mesh().size(), descriptors), this) {
+  giving_back_.spawn(give_memory_back(threads));
+  if (plan_->options.server.access_log == AccessLogTarget::standard_output) {
     access_log_.emplace(redaction_, core.reactor());
+  }
   for (std::size_t i = 0; i < plan_->options.databases.size(); ++i) {
     const auto& database = plan_->options.databases[i];
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads, shared[i].get());
@@ -244,6 +263,18 @@ http::Policy* Service::compile(const std::vector<Located<std::string>>& use) {
   return chains_.emplace_back(std::make_unique<gateway::Chain>(std::move(policies))).get();
 }
 
+// The allocator keeps what has been freed, and a peak of bodies would stay with the process for good. It is given back
+// on another thread: that takes milliseconds.
+core::Task<void> Service::give_memory_back(core::BlockingPool& threads) {
+  for (;;) {
+    co_await core::Sleep(core_.reactor(), core_.reactor().now() + trim_every);
+    if (server_.counters().bodies.peak < server_.counters().bodies.held + worth_trimming) continue;
+    server_.forget_peak_of_bodies();
+    auto work = [] { (void)::malloc_trim(0); };
+    (void)co_await threads.run(core_.mailbox(), std::move(work));
+  }
+}
+
 void Service::listen(const core::Address& address, bool secure) {
   if (const auto bound = server_.listen(address, secure); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
@@ -307,9 +338,13 @@ core::Task<std::optional<std::string>> Service::find_unready(Instant deadline) {
 }
 
 void Service::completed(const http::Completion& completion) {
-  requests_.add(completion);
-  if (access_log_) access_log_->add(completion);
-  if (request_log_) request_log_->add(completion);
+  try {
+    requests_.add(completion);
+    if (access_log_) access_log_->add(completion);
+    if (request_log_) request_log_->add(completion);
+  } catch (const std::bad_alloc&) {
+    // It is told while connections end, also for want of memory: this one is in no log.
+  }
 }
 
 }  // namespace sluice::app

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,12 @@
 
 namespace sluice::app {
 
+// What the process leaves its clients of its descriptors.
+struct Descriptors {
+  int most = INT_MAX;             // a connection whose descriptor is not below it is closed
+  TroubleLog* trouble = nullptr;  // told that there are none
+};
+
 // Everything that one core serves with: its databases, handlers, router and server. Made, used and destroyed on it.
 class Service final : http::Observer {
  public:
@@ -41,7 +48,7 @@ class Service final : http::Observer {
   Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
           std::span<const std::unique_ptr<TroubleLog>> troubles,
           std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
-          std::span<const api::resident::Edition> editions);
+          std::span<const api::resident::Edition> editions, const Descriptors& descriptors = {});
   ~Service() override;
 
   // For the connections from now on.
@@ -97,6 +104,7 @@ class Service final : http::Observer {
   // What stands in front of a route; null: nothing.
   http::Policy* compile(const std::vector<Located<std::string>>& use);
   void completed(const http::Completion& completion) override;
+  core::Task<void> give_memory_back(core::BlockingPool& threads);
   [[nodiscard]] http::Handler& first_handler() {
     return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
   }
@@ -122,6 +130,7 @@ class Service final : http::Observer {
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
   std::optional<http::HttpsRedirect> redirect_;               // before the router, where it is asked for
   http::Server server_;
+  core::TaskGroup giving_back_;
   bool draining_ = false;
 };
 

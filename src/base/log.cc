@@ -65,8 +65,8 @@ void TroubleLog::end(Clock::time_point now) {
   if (!begun_.load(std::memory_order_relaxed) || now - last < quiet) return;
   begun_.store(false, std::memory_order_relaxed);
   const auto lasted = std::chrono::duration_cast<std::chrono::milliseconds>(last - first_);
-  log_error(subject_ + ": answers again; " + std::to_string(count_.exchange(0, std::memory_order_relaxed)) +
-            " requests failed within " + std::to_string(lasted.count()) + " ms");
+  log_error(subject_ + ": " + over_ + "; " + std::to_string(count_.exchange(0, std::memory_order_relaxed)) + " " +
+            times_ + " within " + std::to_string(lasted.count()) + " ms");
 }
 
 }  // namespace sluice

@@ -21,8 +21,9 @@ class TroubleLog {
   // It is over when `quiet` has passed since it was met the last time, and then somebody has got through.
   static constexpr Clock::duration quiet = std::chrono::seconds(1);
 
-  // `subject` begins the lines: "database main".
-  explicit TroubleLog(std::string subject) : subject_(std::move(subject)) {}
+  // `subject` begins the lines: "database main". The last one says `over`, and how often it was met: "7 `times`".
+  explicit TroubleLog(std::string subject, std::string over = "answers again", std::string times = "requests failed")
+      : subject_(std::move(subject)), over_(std::move(over)), times_(std::move(times)) {}
   TroubleLog(const TroubleLog&) = delete;
 
   void met(std::string_view what, Clock::time_point now = Clock::now());
@@ -34,6 +35,8 @@ class TroubleLog {
 
  private:
   const std::string subject_;
+  const std::string over_;
+  const std::string times_;
   std::atomic<bool> begun_{false};
   std::atomic<Clock::rep> last_{0};  // when it was met
   std::atomic<std::uint64_t> count_{0};

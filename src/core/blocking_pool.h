@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <coroutine>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,7 +28,7 @@ namespace sluice::core {
 //
 // The work runs on a pool thread; the caller goes on upon its own core, whose mailbox it gives. An error of the pool
 // itself is Errc::limit (the queue was full: at once) or Errc::closed (the pool ended before the work's turn came). A
-// work that returns a Result gives a Result in a Result. An exception that leaves the work ends the program.
+// work that returns a Result gives a Result in a Result. An exception that leaves the work goes to whoever awaits it.
 //
 // Destroying the waiting coroutine cancels: queued work leaves the queue; running work finishes, and its result is
 // thrown away on the home core. Neither the work nor its result may own slab memory of another thread.
@@ -78,14 +79,19 @@ class BlockingPool {
               [](Job& job) noexcept { delete &static_cast<JobOf&>(job); }),
           callable(std::move(given)) {}
     void perform() noexcept {
-      if constexpr (std::is_void_v<Value>) {
-        callable();
-        result.emplace();
-      } else {
-        result.emplace(std::in_place, callable());
+      try {
+        if constexpr (std::is_void_v<Value>) {
+          callable();
+          result.emplace();
+        } else {
+          result.emplace(std::in_place, callable());
+        }
+      } catch (...) {
+        thrown = std::current_exception();
       }
     }
     Work callable;
+    std::exception_ptr thrown;
     std::optional<Result<Value>> result;  // none: the work never ran
   };
 
@@ -127,6 +133,7 @@ class BlockingPool::Awaiter {
   }
   Result<Value> await_resume() {
     if (!posted_) return fail(Errc::limit);
+    if (job_->thrown) std::rethrow_exception(job_->thrown);
     if (!job_->result) return fail(Errc::closed);
     return std::move(*job_->result);
   }

@@ -11,8 +11,8 @@
 
 // Coroutines of one core. A Task starts when it is awaited, resumes whoever awaits it when it is done, and is cancelled
 // by destroying it, which is allowed whenever it is suspended: awaiters unlink themselves in their destructors.
-// Frames come from the thread's slab. An exception that leaves a coroutine ends the program: foreseeable failures are
-// Results.
+// Frames come from the thread's slab. Foreseeable failures are Results; what still throws (std::bad_alloc) goes to
+// whoever awaits, and ends the program where it leaves a task that nobody awaits.
 namespace sluice::core {
 
 template <class T>
@@ -32,9 +32,14 @@ struct PromiseBase : SlabAllocated {
 
   std::suspend_always initial_suspend() noexcept { return {}; }
   Final final_suspend() noexcept { return {}; }
-  [[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
+  void unhandled_exception() noexcept { thrown = std::current_exception(); }
+  void rethrow() {
+    if (thrown) [[unlikely]]
+      std::rethrow_exception(std::move(thrown));
+  }
 
   std::coroutine_handle<> continuation = std::noop_coroutine();
+  std::exception_ptr thrown;
 };
 
 template <class T>
@@ -86,6 +91,7 @@ class [[nodiscard]] Task {
         return frame;
       }
       T await_resume() {
+        frame.promise().rethrow();
         if constexpr (!std::is_void_v<T>) return std::move(*frame.promise().result);
       }
     };
@@ -109,8 +115,8 @@ inline Task<void> detail::Promise<void>::get_return_object() noexcept {
 template <class T>
 class [[nodiscard]] Async {
  public:
-  Async(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: a value is an Async of itself
-  Async(Task<T> task) : state_(std::in_place_index<1>, std::move(task)) {}   // NOLINT: likewise
+  Async(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: a value is an Async of itself
+  Async(Task<T> task) : state_(std::in_place_index<1>, std::move(task)) {}  // NOLINT: likewise
   template <class U>
     requires(std::is_constructible_v<T, U> && !std::is_same_v<std::remove_cvref_t<U>, Async> &&
              !std::is_same_v<std::remove_cvref_t<U>, Task<T>> && !std::is_same_v<std::remove_cvref_t<U>, T>)
@@ -135,7 +141,11 @@ class [[nodiscard]] Async {
         frame.promise().continuation = caller;
         return frame;
       }
-      T await_resume() { return frame ? std::move(*frame.promise().result) : self.take(); }
+      T await_resume() {
+        if (!frame) return self.take();
+        frame.promise().rethrow();
+        return std::move(*frame.promise().result);
+      }
     };
     return Awaiter{*this};
   }

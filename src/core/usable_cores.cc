@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace sluice::core {
 namespace {
@@ -23,30 +25,42 @@ std::optional<std::int64_t> read_number(const fs::path& file) {
   return std::nullopt;
 }
 
-unsigned cpus_of(std::int64_t quota, std::int64_t period) {
+// A limit of a cgroup; 0: none.
+using Limit = std::uint64_t;
+
+Limit cpus_of(std::int64_t quota, std::int64_t period) {
   if (quota <= 0 || period <= 0) return 0;
-  return static_cast<unsigned>(std::min<std::int64_t>((quota - 1) / period + 1, 1U << 16));
+  return static_cast<Limit>(std::min<std::int64_t>((quota - 1) / period + 1, 1U << 16));
 }
 
-unsigned limit_v2(const fs::path& group) {
+Limit cpus_v2(const fs::path& group) {
   std::ifstream in(group / "cpu.max");
   std::int64_t quota = 0;
   std::int64_t period = 0;
   return in >> quota >> period ? cpus_of(quota, period) : 0;  // "max 100000" is no number: no limit
 }
 
-unsigned limit_v1(const fs::path& group) {
+Limit cpus_v1(const fs::path& group) {
   const auto quota = read_number(group / "cpu.cfs_quota_us");
   const auto period = read_number(group / "cpu.cfs_period_us");
   return quota && period ? cpus_of(*quota, *period) : 0;
 }
 
-unsigned smaller_limit(unsigned a, unsigned b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+Limit memory_v2(const fs::path& group) {
+  return static_cast<Limit>(std::max<std::int64_t>(read_number(group / "memory.max").value_or(0), 0));
+}
+
+// Where there is no limit the file holds a number that no machine has.
+Limit memory_v1(const fs::path& group) {
+  return static_cast<Limit>(std::max<std::int64_t>(read_number(group / "memory.limit_in_bytes").value_or(0), 0));
+}
+
+Limit smaller_limit(Limit a, Limit b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 // Every group on the way up may have a quota. Inside a container the path may be the host's and not be there: then only
 // the mount's root is, which is the container's own group.
-unsigned smallest_limit(const fs::path& hierarchy, std::string_view group, unsigned (*limit_of)(const fs::path&)) {
-  unsigned limit = limit_of(hierarchy);
+Limit smallest_limit(const fs::path& hierarchy, std::string_view group, Limit (*limit_of)(const fs::path&)) {
+  Limit limit = limit_of(hierarchy);
   fs::path path = hierarchy;
   for (const fs::path& step : fs::path(group).relative_path()) {
     path /= step;
@@ -62,6 +76,30 @@ bool lists(std::string_view controllers, std::string_view wanted) {
     controllers.remove_prefix(std::min(end + 1, controllers.size()));
   }
   return false;
+}
+
+// Of the process's groups, by what version 2 says and what the controller of version 1 does.
+Limit group_limit(const fs::path& root, const fs::path& membership, std::string_view controller,
+                  Limit (*of_v2)(const fs::path&), Limit (*of_v1)(const fs::path&)) {
+  Limit limit = 0;
+  std::ifstream in(membership);
+  // hierarchy-ID ":" controllers ":" path; version 2 is hierarchy 0 and names no controllers.
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
+    const std::string_view group = std::string_view(line).substr(second + 1);
+    if (controllers.empty()) {
+      limit = smaller_limit(limit, smallest_limit(root, group, of_v2));
+    } else if (lists(controllers, controller)) {
+      std::error_code ignored;
+      const fs::path joint = root / controllers;
+      const fs::path hierarchy = fs::exists(joint, ignored) ? joint : root / controller;
+      limit = smaller_limit(limit, smallest_limit(hierarchy, group, of_v1));
+    }
+  }
+  return limit;
 }
 
 }  // namespace
@@ -84,29 +122,28 @@ std::vector<unsigned> allowed_cpus() {
 }
 
 unsigned cgroup_cpu_limit(const fs::path& root, const fs::path& membership) {
-  unsigned limit = 0;
-  std::ifstream in(membership);
-  // hierarchy-ID ":" controllers ":" path; version 2 is hierarchy 0 and names no controllers.
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
-    const std::string_view group = std::string_view(line).substr(second + 1);
-    if (controllers.empty()) {
-      limit = smaller_limit(limit, smallest_limit(root, group, limit_v2));
-    } else if (lists(controllers, "cpu")) {
-      std::error_code ignored;
-      const fs::path joint = root / controllers;
-      limit = smaller_limit(limit, smallest_limit(fs::exists(joint, ignored) ? joint : root / "cpu", group, limit_v1));
-    }
-  }
-  return limit;
+  return static_cast<unsigned>(group_limit(root, membership, "cpu", cpus_v2, cpus_v1));
 }
 
 unsigned usable_cores() {
   const auto allowed = static_cast<unsigned>(allowed_cpus().size());
-  return std::max(1U, smaller_limit(allowed, cgroup_cpu_limit()));
+  return std::max(1U, static_cast<unsigned>(smaller_limit(allowed, cgroup_cpu_limit())));
+}
+
+std::uint64_t cgroup_memory_limit(const fs::path& root, const fs::path& membership) {
+  return group_limit(root, membership, "memory", memory_v2, memory_v1);
+}
+
+std::uint64_t usable_memory() {
+  Limit limit = cgroup_memory_limit();
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
+    limit = smaller_limit(limit, addresses.rlim_cur);
+  }
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 ? smaller_limit(limit, static_cast<Limit>(pages) * static_cast<Limit>(page_bytes))
+                                     : limit;
 }
 
 }  // namespace sluice::core

@@ -88,6 +88,23 @@ TEST_F(UsableCores, malformed_files_set_no_limit) {
   EXPECT_EQ(limit("0::/app\n"), 0U);
 }
 
+TEST_F(UsableCores, memory) {
+  const auto memory = [&](const std::string& membership) {
+    write("membership", membership);
+    return cgroup_memory_limit(root_, root_ / "membership");
+  };
+  EXPECT_EQ(memory("0::/slice/app\n"), 0U);
+  write("slice/memory.max", "max\n");
+  EXPECT_EQ(memory("0::/slice/app\n"), 0U);
+  write("slice/memory.max", "536870912\n");
+  write("slice/app/memory.max", "9663676416\n");
+  EXPECT_EQ(memory("0::/slice/app\n"), 512U << 20);
+  write("memory/v1/memory.limit_in_bytes", "1073741824\n");
+  EXPECT_EQ(memory("12:memory:/v1\n4:cpu,cpuacct:/app\n"), 1U << 30);
+  EXPECT_EQ(memory("4:cpu,cpuacct:/v1\n"), 0U);
+  EXPECT_GT(usable_memory(), 0U);
+}
+
 TEST_F(UsableCores, follows_the_affinity_mask) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);

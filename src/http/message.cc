@@ -300,4 +300,8 @@ Response problem(int status, std::string_view detail, std::string_view members) 
   return response;
 }
 
+std::string_view describe_body_refusal(int status) {
+  return status == 503 ? "The server holds as many request bodies as it may." : "The request's body could not be read.";
+}
+
 }  // namespace sluice::http

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -44,6 +45,9 @@ struct Field {
 
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 
+// What is told where there is no memory for more of a body now, and may be later.
+inline constexpr std::unexpected<Error> no_memory{Error{Errc::system, ENOMEM}};
+
 // The body of a request, pulled by the handler. What a handler does not read, the connection reads and drops, or
 // closes.
 class BodyReader {
@@ -54,6 +58,9 @@ class BodyReader {
   // Before the first read(): the body may be so many bytes longer than the server takes of others, up to
   // ServerOptions::most_body.
   virtual void allow_more(std::uint64_t) {}
+  // Before the handler keeps so many bytes more of what it has read, until it answers: they count against what the
+  // server may hold of bodies. An error is for the answer, as one of read() is: Errc::limit, or no_memory.
+  [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
 };
 
 // What policies learned about a request. It is one value: a codec resets all of it before the next request.
@@ -229,5 +236,7 @@ struct Response {
 // RFC 9457: application/problem+json with the status' phrase as its title. `detail` is for the client's eyes; `members`
 // is JSON for more members of the object.
 [[nodiscard]] Response problem(int status, std::string_view detail = {}, std::string_view members = {});
+// What a problem says of a request's body that did not come whole, or for which there was no memory (503).
+[[nodiscard]] std::string_view describe_body_refusal(int status);
 
 }  // namespace sluice::http

@@ -1,5 +1,6 @@
 #include "http/server.h"
 
+#include <new>
 #include <utility>
 
 #include "http/h1/connection.h"
@@ -43,7 +44,10 @@ Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, 
       handler_(handler),
       options_(std::move(options)),
       observer_(observer),
-      shared_(std::make_unique<Shared>()) {}
+      bodies_(reactor, options_.body_memory, counters_.bodies),
+      shared_(std::make_unique<Shared>()) {
+  spare_workspaces_.reserve(most_spare_workspaces);
+}
 
 Server::~Server() {
   accepting_.cancel();
@@ -73,33 +77,73 @@ core::Task<void> Server::accept(Listener& listener) {
   core::Handle& handle = listener.stream.handle();
   for (;;) {
     if (!handle.may_read) (void)co_await listener.stream.readable(never);
-    if (!next) next = std::make_unique<h1::Connection>(*this);
-    core::Address peer;
-    const auto accepted = reactor_.accept(handle, next->handle(), &peer);
-    if (!accepted) {
-      // Out of descriptors or memory, or a client that left again. The first passes only with time.
-      const int error = accepted.error().detail;
-      if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;
+    bool puts_off = false;
+    try {
+      if (!next) next = std::make_unique<h1::Connection>(*this);
+      core::Address peer;
+      const auto accepted = reactor_.accept(handle, next->handle(), &peer);
+      if (!accepted) {
+        const int error = accepted.error().detail;
+        if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;  // a client that has left again
+        if (error == EMFILE || error == ENFILE) tell_of_descriptors();
+        puts_off = true;
+      } else if (*accepted) {
+        ++counters_.accepted;
+        if (next->handle().fd >= options_.descriptors) {
+          ++counters_.refused;
+          tell_of_descriptors();
+          next.reset();
+          puts_off = true;
+        } else if (!admit(*next)) {
+          next.reset();
+        } else {
+          next->set_peer(peer);
+          if (listener.secure) next->begin_with_tls(tls_context_);
+          open(std::move(next));
+        }
+      }
+    } catch (const std::bad_alloc&) {
+      ++counters_.out_of_memory;
+      next.reset();
+      puts_off = true;
+    }
+    if (puts_off) {
+      // That passes only with time.
       handle.may_read = false;
       (void)co_await listener.stream.readable(reactor_.now() + accept_pause);
       handle.may_read = true;
-      continue;
     }
-    if (!*accepted) continue;
-    ++counters_.accepted;
-    if (counters_.open >= options_.connections) {
-      ++counters_.refused;
-      // A few more get their 503; beyond those nothing but a closed connection is to be had.
-      if (counters_.open >= options_.connections + options_.connections / 8 + 16) {
-        next.reset();
-        continue;
-      }
-      next->refuse_all();
-    }
-    next->set_peer(peer);
-    if (listener.secure) next->begin_with_tls(tls_context_);
-    open(std::move(next));
   }
+}
+
+void Server::tell_of_descriptors() {
+  if (options_.trouble != nullptr) options_.trouble->met("there are no file descriptors left for connections");
+}
+
+bool Server::admit(h1::Connection& connection) {
+  if (options_.trouble != nullptr) options_.trouble->got_through();
+  if (counters_.open < options_.connections) return true;
+  if (options_.makes_room) {
+    make_room();
+    return true;
+  }
+  ++counters_.refused;
+  // A few more get their 503; beyond those nothing but a closed connection is to be had.
+  if (counters_.open >= options_.connections + options_.connections / 8 + 16) return false;
+  connection.refuse_all();
+  return true;
+}
+
+// Where none is idle the oldest one goes, in the loop's next turn.
+void Server::make_room() {
+  h1::Connection* oldest = newest_;
+  h1::Connection* idle = nullptr;
+  for (h1::Connection* each = newest_; each != nullptr; each = each->next_) {
+    oldest = each;
+    if (each->watching() && (idle == nullptr || each->idle_until_ <= idle->idle_until_)) idle = each;
+  }
+  if (idle != nullptr) return close(*idle);
+  if (oldest != nullptr) oldest->stream_.cut();
 }
 
 void Server::open(std::unique_ptr<h1::Connection> connection) {
@@ -111,15 +155,28 @@ void Server::open(std::unique_ptr<h1::Connection> connection) {
   serve(opened);
 }
 
+void Server::serve(h1::Connection& connection) {
+  try {
+    running_.spawn(run(connection));
+  } catch (const std::bad_alloc&) {
+    ++counters_.out_of_memory;
+    close(connection);
+  }
+}
+
 core::Task<void> Server::run(h1::Connection& connection) {
   using Next = h1::Connection::Next;
-  Next next = Next::idle;
-  while (next == Next::idle) {
-    next = co_await connection.run();
-    if (next == Next::idle && connection.wait_for_request()) co_return;
+  try {
+    Next next = Next::idle;
+    while (next == Next::idle) {
+      next = co_await connection.run();
+      if (next == Next::idle && connection.wait_for_request()) co_return;
+    }
+    if (next == Next::upgrade) co_await connection.run_upgrade();
+    if (next == Next::http2) co_await connection.run_http2();
+  } catch (const std::bad_alloc&) {
+    ++counters_.out_of_memory;
   }
-  if (next == Next::upgrade) co_await connection.run_upgrade();
-  if (next == Next::http2) co_await connection.run_http2();
   close(connection);
 }
 
@@ -197,7 +254,7 @@ std::string_view Server::common_fields(bool secure) {
 std::string_view Server::configured_fields(bool secure) { return common_fields(secure).substr(shared_->configured); }
 
 h2::Engine& Server::http2() {
-  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_, counters_);
+  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_, counters_, bodies_);
   return *http2_;
 }
 

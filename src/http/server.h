@@ -1,15 +1,18 @@
 #pragma once
 
 #include <array>
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/reactor.h"
 #include "core/task.h"
+#include "http/body_budget.h"
 #include "http/message.h"
 #include "net/tls/context.h"
 
@@ -51,15 +54,20 @@ struct ServerOptions {
   // What a handler may allow by BodyReader::allow_more(): a longer body is refused before there is a handler, and one
   // in between where it is read. Less than body_limit: nothing more.
   std::uint64_t most_body = 0;
-  Duration header_timeout = 10s;  // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;    // without enough of a body coming: 408
-  Duration idle_timeout = 60s;    // between two requests: closed
-  Duration write_timeout = 30s;   // without the client taking enough: closed
+  std::uint64_t body_memory = UINT64_MAX;  // bytes of bodies that are held at the same time: 503
+  Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
+  Duration body_timeout = 10s;             // without enough of a body coming: 408
+  Duration idle_timeout = 60s;             // between two requests: closed
+  Duration write_timeout = 30s;            // without the client taking enough: closed
   // Bytes a second that a client must send of a body, and take of an answer, on average of body_timeout and
   // write_timeout while it is waited for; 0: any.
   std::uint32_t slowest_client = 240;
-  Duration half_close_grace = 1s;      // a client that ends its side still gets what is ready by then
-  std::size_t connections = 16384;     // beyond it: 503 and closed
+  Duration half_close_grace = 1s;   // a client that ends its side still gets what is ready by then
+  std::size_t connections = 16384;  // beyond it: 503 and closed
+  // Beyond it instead: the connection that has been idle for longest is closed for the new one.
+  bool makes_room = false;
+  int descriptors = INT_MAX;           // a connection whose descriptor is not below it is closed: others need the rest
+  TroubleLog* trouble = nullptr;       // told that there are no descriptors for connections; outlives the server
   std::string server_name = "sluice";  // the Server field; empty: none
   // Of every answer, and of those over TLS besides, at most max_configured_fields each; they are valid, and none that
   // the server writes itself.
@@ -86,8 +94,10 @@ class Server {
  public:
   struct Counters {
     std::uint64_t accepted = 0;
-    std::uint64_t refused = 0;  // over the limit of connections
-    std::uint64_t open = 0;     // gauge
+    std::uint64_t refused = 0;        // over the limit of connections
+    std::uint64_t open = 0;           // gauge
+    std::uint64_t out_of_memory = 0;  // connections and streams that ended for want of memory
+    BodyBudget::Counters bodies;
     struct Tls {
       std::uint64_t handshakes = 0;
       std::uint64_t resumed = 0;  // of these
@@ -123,15 +133,21 @@ class Server {
   void cut();
   [[nodiscard]] bool drained() const { return draining_ && newest_ == nullptr; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  // Counters::bodies.peak is from now on.
+  void forget_peak_of_bodies() { counters_.bodies.peak = counters_.bodies.held; }
 
  private:
   friend class h1::Connection;
   struct Listener;
 
   core::Task<void> accept(Listener& listener);
+  void tell_of_descriptors();
+  // False: the connection is closed at once.
+  [[nodiscard]] bool admit(h1::Connection& connection);
+  void make_room();
   void open(std::unique_ptr<h1::Connection> connection);
   // Runs it until it is idle again, or has ended and is closed.
-  void serve(h1::Connection& connection) { running_.spawn(run(connection)); }
+  void serve(h1::Connection& connection);
   core::Task<void> run(h1::Connection& connection);
   void close(h1::Connection& connection);
   std::unique_ptr<h1::Workspace> take_workspace();
@@ -146,6 +162,7 @@ class Server {
   ServerOptions options_;
   Observer* observer_;
   Counters counters_;
+  BodyBudget bodies_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;
   net::tls::CoreState tls_;
   bool draining_ = false;

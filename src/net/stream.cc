@@ -1,6 +1,8 @@
 #include "net/stream.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
 #include <utility>
 
 namespace sluice::net {
@@ -41,11 +43,21 @@ bool Stream::gives_up(Pace& pace, Result<void>& result) noexcept {
   return true;
 }
 
+char* Stream::Read::reserve(std::size_t bytes) noexcept {
+  try {
+    return into_.reserve(bytes);
+  } catch (const std::bad_alloc&) {
+    result_ = fail(Errc::system, ENOMEM);
+    return nullptr;
+  }
+}
+
 bool Stream::Read::attempt() noexcept {
   if (stream_.tls_) [[unlikely]]
     return attempt_tls(*stream_.tls_);
   if (!handle_.may_read) return false;
-  char* room = into_.reserve(std::min<std::size_t>(most_, 1024));
+  char* const room = reserve(std::min<std::size_t>(most_, 1024));
+  if (room == nullptr) return true;
   const core::Io io = stream_.reactor_.recv(handle_, room, std::min(most_, into_.writable()));
   if (io.ok()) {
     into_.commit(io.bytes);
@@ -63,7 +75,8 @@ bool Stream::Read::attempt() noexcept {
 bool Stream::Read::attempt_tls(tls::Session& session) noexcept {
   constexpr std::size_t record_bytes = 16 * 1024;
   if (!handle_.may_read && !session.has_more()) return false;
-  char* room = into_.reserve(std::min(most_, record_bytes));
+  char* const room = reserve(std::min(most_, record_bytes));
+  if (room == nullptr) return true;
   const core::Io io = session.read(room, std::min(most_, into_.writable()));
   if (io.ok()) {
     into_.commit(io.bytes);

@@ -142,6 +142,8 @@ class Stream {
     write_deadline_.come();
   }
   [[nodiscard]] bool is_cut() const { return is_cut_; }
+  // A read that waits gives up in the loop's next turn, as if it were late.
+  void end_read() noexcept { read_deadline_.come(); }
   // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
   [[nodiscard]] End end(Duration progress);
   // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
@@ -328,6 +330,8 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
 
  private:
   bool attempt_tls(tls::Session& session) noexcept;
+  // Null: there is no memory, and that is the result.
+  char* reserve(std::size_t bytes) noexcept;
 
   Stream& stream_;
   Buffer& into_;

@@ -25,13 +25,14 @@ ROWS = 3000
 class Server:
     """One running `sluice serve`."""
 
-    def __init__(self, config, folder, environment, port, admin_port):
+    def __init__(self, config, folder, environment, port, admin_port, limits):
         self.port, self.admin_port = port, admin_port
         self.terminated = False  # SIGTERM was sent; a second one may end it without draining
         self.judged = False  # how it ended has been looked at
         self.log_path = folder / f"log-{port}"
         self.log_file = open(self.log_path, "wb")
-        self.process = subprocess.Popen([SLUICE, "serve", str(config)], cwd=folder, stdout=self.log_file,
+        limited = ["prlimit", *(f"--{name}={most}:{most}" for name, most in limits.items())] if limits else []
+        self.process = subprocess.Popen([*limited, SLUICE, "serve", str(config)], cwd=folder, stdout=self.log_file,
                                         stderr=subprocess.STDOUT, env={**os.environ, **environment})
 
     @property
@@ -92,14 +93,16 @@ class Server:
 
 @pytest.fixture
 def sluice(tmp_path):
-    """sluice(config, server="", file=None, env={}, ready="/readyz") starts the program and waits until it is ready.
+    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}) starts the program and waits until it is
+    ready.
 
     `config` is what follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a
-    configuration of its own that reads LISTEN and ADMIN from the environment. All are stopped at the end of the test.
+    configuration of its own that reads LISTEN and ADMIN from the environment. `limits` are prlimit's: {"nofile": 160}. All are
+    stopped at the end of the test.
     """
     running = []
 
-    def start(config="", server="", file=None, env=None, ready="/readyz"):
+    def start(config="", server="", file=None, env=None, ready="/readyz", limits=None):
         port, admin_port = free_port(), free_port()
         if file is None:
             file = tmp_path / f"sluice-{port}.toml"
@@ -107,7 +110,7 @@ def sluice(tmp_path):
             file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n{io}{server}\n'
                             f'[admin]\nlisten = "127.0.0.1:{admin_port}"\n{config}\n')
         environment = {"LISTEN": f"127.0.0.1:{port}", "ADMIN": f"127.0.0.1:{admin_port}", **(env or {})}
-        started = Server(file, tmp_path, environment, port, admin_port)
+        started = Server(file, tmp_path, environment, port, admin_port, limits)
         running.append(started)
         return started.wait(ready)
 

@@ -77,11 +77,14 @@ class Unavailable final : public http::Handler {
 
 class TextBody final : public http::BodyReader {
  public:
-  explicit TextBody(std::string_view text) : text_(text) {}
+  // What is kept of it counts for the batch's request.
+  TextBody(std::string_view text, http::BodyReader& outer) : text_(text), outer_(outer) {}
   core::Task<Result<std::string_view>> read() override { co_return Result<std::string_view>(std::exchange(text_, {})); }
+  Result<void> keep(std::size_t bytes) override { return outer_.keep(bytes); }
 
  private:
   std::string_view text_;
+  http::BodyReader& outer_;
 };
 
 // A call's answer as JSON; `body`: of it, where that is JSON.
@@ -162,7 +165,7 @@ namespace {
 class Calling {
  public:
   Calling(const http::Request& outer, const Call& call, std::string target, std::string body)
-      : target_(std::move(target)), body_(std::move(body)), reader_(body_) {
+      : target_(std::move(target)), body_(std::move(body)), reader_(body_, *outer.body) {
     for (const http::Field& field : outer.fields) {
       if (!passed_on(field.name)) continue;
       const bool own =
@@ -335,13 +338,8 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   }
   if (announces_more(request, plan_.body_limit)) co_return refuse_length();
   std::string json;
-  for (;;) {
-    auto piece = co_await request.body->read();
-    if (!piece) co_return refuse_body(piece.error());
-    if (piece->empty()) break;
-    if (piece->size() > plan_.body_limit - json.size()) co_return refuse_length();
-    json += *piece;
-  }
+  // The calls are copies of its parts.
+  if (auto refused = co_await read_whole(request, plan_.body_limit, 2, json)) co_return std::move(*refused);
   const auto calls = parse_calls(json, plan_.options.calls, plan_.own_fields);
   if (!calls) co_return refuse_call(calls.error());
   json = {};

@@ -32,6 +32,7 @@ class BodyText {
   // What is used up stays until the next feed().
   void use_to(const char* at) { used_ = static_cast<std::size_t>(at - buffer_.data()); }
 
+  [[nodiscard]] std::size_t capacity() const { return buffer_.capacity(); }
   // Of a place that is not before the one that was asked for last.
   [[nodiscard]] std::uint64_t line_of(const char* at) {
     advance_mark(at);

@@ -38,6 +38,8 @@ class Reader : public RowReader {
             .pointer = name == SIZE_MAX ? place_of({}, row) : pointer_to(shape_.names[name], row),
             .reason = std::move(reason)};
   }
+  // What has been fed, and the values of a row, decoded.
+  [[nodiscard]] std::size_t held() const final { return 2 * text_.capacity(); }
   [[nodiscard]] std::string_view row_text() const final {
     return row_end_ != nullptr ? std::string_view(row_begin_, row_end_) : std::string_view{};
   }

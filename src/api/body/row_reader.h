@@ -88,6 +88,8 @@ class RowReader {
                                           std::string reason) const = 0;
   // The row as it is written, of json and ndjson; else nothing. After `row`, and as long.
   [[nodiscard]] virtual std::string_view row_text() const = 0;
+  // About how many bytes of the body it holds, in all forms.
+  [[nodiscard]] virtual std::size_t held() const = 0;
   // Whether the body is one object (or a form), rather than an array or lines: known with the first row.
   [[nodiscard]] virtual bool single() const = 0;
 };

@@ -77,6 +77,7 @@ header_limit = "32KiB"
 target_limit = "9KiB"
 field_limit = 200
 body_limit = 1000
+body_memory = "2GiB"
 header_timeout = "1s"
 body_timeout = "2s"
 idle_timeout = "3s"
@@ -144,6 +145,7 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(options.server.target_limit.value, 9_KiB);
   EXPECT_EQ(options.server.field_limit, 200u);
   EXPECT_EQ(options.server.body_limit, 1000_B);
+  EXPECT_EQ(options.server.body_memory, 2_GiB);
   EXPECT_EQ(options.server.header_timeout, 1s);
   EXPECT_EQ(options.server.body_timeout, 2s);
   EXPECT_EQ(options.server.idle_timeout, 3s);
@@ -1000,8 +1002,8 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, header_timeout, "
-            "body_timeout, idle_timeout, "
+            "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
+            "header_timeout, body_timeout, idle_timeout, "
             "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, "
             "http2_streams, tls\n");
 }

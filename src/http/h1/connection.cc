@@ -281,8 +281,9 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     }
     response = std::move(*waited);
   }
+  body.release();
   if (body.refusal() != 0) {
-    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
+    co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
   // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
@@ -303,7 +304,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   }
   if (body.refusal() != 0) {
     response.body.emplace<std::monostate>();
-    co_await refuse(body.refusal(), "The request's body could not be read.", &request);
+    co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
   body.finish();

@@ -16,15 +16,18 @@ namespace sluice::http::h1 {
 
 // The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
 // where they are.
-class Connection::RequestBody final : public BodyReader {
+class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
-      : connection_(connection),
+      : Share(connection.server_.bodies_, held_),
+        connection_(connection),
         limit_(connection.server_.options_.body_limit),
         left_(framing.length),
         chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue),
         patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client) {}
+
+  ~RequestBody() override { release(); }
 
   core::Task<Result<std::string_view>> read() override {
     Buffer& body = connection_.work_->body;
@@ -32,6 +35,7 @@ class Connection::RequestBody final : public BodyReader {
     for (;;) {
       if (done()) co_return std::string_view{};
       if (refusal_ != 0) co_return fail(Errc::malformed);
+      if (is_cut()) co_return refuse(503);
       if (left_ > limit_) co_return refuse(413);  // it only shrinks: of the first call
       if (chunked_) {
         const ChunkedDecoder::Step step = decoder_.decode(body.view());
@@ -59,8 +63,13 @@ class Connection::RequestBody final : public BodyReader {
       const Instant begin = connection_.stream_.reactor().now();
       Presence* const presence = connection_.presence_;
       if (presence != nullptr) presence->step_aside();
-      auto got = co_await connection_.stream_.read(body, read_bytes, begin + patience_.left());
+      Result<std::size_t> got = 0;
+      {
+        const Waiting waiting(*this);
+        got = co_await connection_.stream_.read(body, read_bytes, begin + patience_.left());
+      }
       if (presence != nullptr) presence->step_back();
+      if (is_cut() || got == no_memory) co_return refuse(503);
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
       patience_.spend(connection_.stream_.reactor().now() - begin, *got);
@@ -71,6 +80,20 @@ class Connection::RequestBody final : public BodyReader {
     const ServerOptions& options = connection_.server_.options_;
     limit_ = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
   }
+
+  Result<void> keep(std::size_t bytes) override {
+    switch (take(bytes)) {
+      case Taken::yes:
+        return {};
+      case Taken::no:
+        return refuse(503);
+      case Taken::too_long:
+        return refuse(413);
+    }
+    std::unreachable();
+  }
+  // The handler has answered and keeps nothing any more.
+  using Share::release;
 
   // The status that the body's own fault asks for; 0: none.
   [[nodiscard]] int refusal() const { return refusal_; }
@@ -85,9 +108,12 @@ class Connection::RequestBody final : public BodyReader {
  private:
   std::unexpected<Error> refuse(int status) {
     refusal_ = status;
+    if (status == 503) return no_memory;
     return fail(status == 408 ? Errc::timed_out : status == 413 ? Errc::limit : Errc::malformed);
   }
+  void cut() override { connection_.stream_.end_read(); }
 
+  std::uint64_t held_ = 0;  // by the connection, which serves one request at a time
   Connection& connection_;
   ChunkedDecoder decoder_;
   std::uint64_t limit_;

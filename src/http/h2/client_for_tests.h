@@ -276,6 +276,7 @@ class TestHandler final : public Handler {
     if (target.kind == "later" || target.kind == "never") return later(target);
     if (target.kind == "echo-more" && request.body != nullptr) request.body->allow_more(5000);
     if (target.kind == "echo" || target.kind == "echo-more") return echo(request);
+    if (target.kind == "keep") return keep(request);
     if (target.kind == "one-piece") return one_piece(request);
     return answer(request, target);
   }
@@ -497,6 +498,22 @@ class TestHandler final : public Handler {
     Buffer bytes;
     bytes.append(pattern(target.seed, target.size));
     response.body = std::move(bytes);
+    co_return response;
+  }
+  // Holds all of the body, and says how much that was; or what the reader says of it.
+  core::Task<Response> keep(Request& request) {
+    Buffer kept;
+    for (;;) {
+      const auto piece = co_await request.body->read();
+      if (!piece) co_return problem(400);
+      if (piece->empty()) break;
+      if (!request.body->keep(piece->size())) co_return problem(400);
+      kept.append(*piece);
+    }
+    Response response;
+    Buffer body;
+    body.append(std::to_string(kept.size()));
+    response.body = std::move(body);
     co_return response;
   }
   core::Task<Response> echo(Request& request) {

@@ -1,6 +1,7 @@
 #include "http/h2/connection.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/next_turn.h"
@@ -52,7 +53,11 @@ void Connection::drain() {
 core::Task<void> Connection::read() {
   for (;;) {
     if (!input_.empty()) {
-      session_.receive(input_.view());
+      try {
+        session_.receive(input_.view());
+      } catch (const std::bad_alloc&) {
+        co_return fail_without_memory();
+      }
       input_.clear();
       output_wanted_.wake();
       watch_what_is_busy();
@@ -76,7 +81,11 @@ core::Task<void> Connection::write() {
   core::TurnShare turn(engine_.reactor, turn_bytes);
   for (;;) {
     if (output_.capacity() == 0) output_.swap(engine_.spare_output);
-    session_.produce(output_);
+    try {
+      session_.produce(output_);
+    } catch (const std::bad_alloc&) {
+      co_return fail_without_memory();
+    }
     if (!output_.empty()) {
       watch_what_is_busy();
       const bool turn_is_over = turn.spend(output_.size());
@@ -102,6 +111,12 @@ core::Task<void> Connection::write() {
     }
     co_await output_wanted_;
   }
+}
+
+void Connection::fail_without_memory() {
+  ++engine_.counters.out_of_memory;
+  failed_ = true;
+  end();
 }
 
 void Connection::watch_what_is_busy() {

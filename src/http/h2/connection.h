@@ -63,6 +63,7 @@ class Connection final : Session::Owner {
   core::Task<void> linger();
   void look_at_the_clock();
   void watch_what_is_busy();
+  void fail_without_memory();
   void end() { engine_.reactor.at_turn_end(end_); }
 
   Engine& engine_;

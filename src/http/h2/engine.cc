@@ -16,17 +16,19 @@ constexpr std::size_t most_spare_streams = 1024;
 }  // namespace
 
 Engine::Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
-               Server::Counters& counters)
+               Server::Counters& counters, BodyBudget& bodies)
     : reactor(reactor),
       handler(handler),
       options(options),
       observer(observer),
       counters(counters),
+      bodies(bodies),
       limits{.size = options.header_limit, .target_size = options.target_limit, .fields = options.field_limit} {
   if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&session_options) != 0) {
     throw std::bad_alloc();
   }
   Session::install(*callbacks);
+  spare_streams_.reserve(most_spare_streams);
   const auto add = [](auto& to, const auto& fields) {
     for (auto [name, value] : fields) {
       for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);

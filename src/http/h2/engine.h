@@ -24,7 +24,7 @@ class Stream;
 class Engine {
  public:
   Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
-         Server::Counters& counters);
+         Server::Counters& counters, BodyBudget& bodies);
   Engine(const Engine&) = delete;
   ~Engine();  // after all sessions
 
@@ -38,6 +38,7 @@ class Engine {
   const ServerOptions& options;
   Observer* const observer;
   Server::Counters& counters;
+  BodyBudget& bodies;
   const HeadLimits limits;
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;

@@ -146,9 +146,22 @@ std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
 struct Session::Callbacks {
   static Session& of(void* user) { return *static_cast<Session*>(user); }
 
+  // nghttp2 knows no exceptions: without memory the connection ends.
+  template <class Act>
+  static auto attempt(Session& self, Act act) noexcept -> decltype(act()) {
+    try {
+      return act();
+    } catch (const std::bad_alloc&) {
+      ++self.engine_.counters.out_of_memory;
+      return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+  }
+
   static int begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) return self.begin_headers(frame->hd.stream_id);
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+      return attempt(self, [&] { return self.begin_headers(frame->hd.stream_id); });
+    }
     self.in_head_ = nullptr;
     self.trailer_bytes_ = 0;
     self.trailers_malformed_ = false;
@@ -158,8 +171,11 @@ struct Session::Callbacks {
                     void* user) {
     const nghttp2_vec name_bytes = nghttp2_rcbuf_get_buf(name);
     const nghttp2_vec value_bytes = nghttp2_rcbuf_get_buf(value);
-    return of(user).got_field(view(name_bytes.base, name_bytes.len), view(value_bytes.base, value_bytes.len),
-                              nghttp2_rcbuf_is_static(name) != 0);
+    Session& self = of(user);
+    return attempt(self, [&] {
+      return self.got_field(view(name_bytes.base, name_bytes.len), view(value_bytes.base, value_bytes.len),
+                            nghttp2_rcbuf_is_static(name) != 0);
+    });
   }
   static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
@@ -195,12 +211,14 @@ struct Session::Callbacks {
   static int data_received(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
                            std::size_t size, void* user) {
     Session& self = of(user);
-    if (Stream* const stream = self.find(id)) {
-      self.got_data(*stream, view(data, size));
-    } else {
-      nghttp2_session_consume_connection(session, size);
-    }
-    return 0;
+    return attempt(self, [&] {
+      if (Stream* const stream = self.find(id)) {
+        self.got_data(*stream, view(data, size));
+      } else {
+        nghttp2_session_consume_connection(session, size);
+      }
+      return 0;
+    });
   }
   static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) {
     Session& self = of(user);
@@ -220,7 +238,12 @@ struct Session::Callbacks {
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
-        if (is_head && !std::exchange(stream->sent_head, true)) self.encode_fields(*stream, frame->hd.length == 0);
+        if (is_head && !std::exchange(stream->sent_head, true)) {
+          const bool with_table = frame->hd.length == 0;
+          if (attempt(self, [&] { return self.encode_fields(*stream, with_table), 0; }) != 0) {
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+          }
+        }
         if (!ends) break;
         stream->sent_end = true;
         stream->body_unsent = false;
@@ -252,11 +275,13 @@ struct Session::Callbacks {
   }
   static int send_data(nghttp2_session*, nghttp2_frame*, const std::uint8_t* header, std::size_t size,
                        nghttp2_data_source* source, void* user) {
-    return of(user).send_data(*static_cast<Stream*>(source->ptr), header, size);
+    Session& self = of(user);
+    return attempt(self, [&] { return self.send_data(*static_cast<Stream*>(source->ptr), header, size); });
   }
   static ssize_t read_data(nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t most, std::uint32_t* flags,
                            nghttp2_data_source* source, void* user) {
-    return of(user).next_data(*static_cast<Stream*>(source->ptr), most, *flags);
+    Session& self = of(user);
+    return attempt(self, [&] { return self.next_data(*static_cast<Stream*>(source->ptr), most, *flags); });
   }
 };
 
@@ -434,6 +459,11 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
     stream.body_refusal = 413;
     if (stream.reader_waits()) add_ready(stream);
   }
+  const bool is_body = !stream.has_no_body();
+  if (!stream.drops_body && stream.body_refusal == 0 && is_body && !stream.keep(bytes.size()) &&
+      stream.reader_waits()) {
+    add_ready(stream);
+  }
   if (stream.drops_body || stream.body_refusal != 0) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return;
@@ -506,6 +536,7 @@ void Session::start(Stream& stream) {
   Request& request = stream.request;
   Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
   const std::uint64_t most = std::max(options().body_limit, options().most_body);
+  if (!refusal && stream.body_refusal == 503) refusal = {503, describe_body_refusal(503)};
   if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
@@ -525,13 +556,21 @@ void Session::start(Stream& stream) {
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   request.peer = peer_;
   request.secure = secure_;
-  core::Async<Response> answer = engine_.handler.handle(request);
-  if (answer.ready()) [[likely]] {
+  try {
+    core::Async<Response> answer = engine_.handler.handle(request);
+    if (!answer.ready()) return stream.task.spawn(answer_later(*this, stream, answer.take_task()));
     stream.response = std::move(answer.get());
-    respond(stream);
-  } else {
-    stream.task.spawn(answer_later(*this, stream, answer.take_task()));
+  } catch (const std::bad_alloc&) {
+    answer_without_memory(stream);
   }
+  respond(stream);
+}
+
+void Session::answer_without_memory(Stream& stream) {
+  ++engine_.counters.out_of_memory;
+  stream.response = {};
+  stream.response.status = 503;
+  stream.response.fields.add("Retry-After", "1");
 }
 
 // Requests like this one whose answer is waited for or sent.
@@ -544,18 +583,24 @@ void Session::refuse(Stream& stream, const Refusal& refusal) {
   stream.drops_body = true;
   stream.body_refusal = 0;
   stream.response = problem(refusal.status, refusal.detail);
+  if (refusal.status == 503) stream.response.fields.add("Retry-After", "1");
   respond(stream);
 }
 
 core::Task<void> Session::answer_later(Session& session, Stream& stream, core::Task<Response> answer) {
-  stream.response = co_await std::move(answer);
+  try {
+    stream.response = co_await std::move(answer);
+  } catch (const std::bad_alloc&) {
+    session.answer_without_memory(stream);
+  }
   session.respond(stream);
   session.owner_.has_output();
 }
 
 void Session::respond(Stream& stream) {
+  stream.forget_kept();
   if (stream.body_refusal != 0) {
-    return refuse(stream, {stream.body_refusal, "The request's body could not be read."});
+    return refuse(stream, {stream.body_refusal, describe_body_refusal(stream.body_refusal)});
   }
   stream.answered = true;
   Response& answer = stream.response;
@@ -614,10 +659,12 @@ void Session::hand_over(Stream& stream) {
 }
 
 core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade) {
-  {
+  try {
     Tunnel tunnel(session, stream, *upgrade);
     if (session.drain_ != Drain::no) upgrade->drain();
     co_await upgrade->run(tunnel);
+  } catch (const std::bad_alloc&) {
+    ++session.engine_.counters.out_of_memory;
   }
   session.owner_.upgrade_ended();
 }
@@ -814,9 +861,14 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
 
 core::Task<void> Session::pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling) {
-  const auto progress = co_await std::move(pulling);
-  stream.failed = !progress;
-  stream.source_done = progress && *progress == BodySource::Progress::done;
+  try {
+    const auto progress = co_await std::move(pulling);
+    stream.failed = !progress;
+    stream.source_done = progress && *progress == BodySource::Progress::done;
+  } catch (const std::bad_alloc&) {
+    ++session.engine_.counters.out_of_memory;
+    stream.failed = true;
+  }
   stream.pulling = false;
   stream.progress_at = session.engine_.reactor.now();  // it was not the client who was slow
   if (!stream.deferred) co_return;

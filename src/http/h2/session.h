@@ -90,6 +90,7 @@ class Session {
   void run_ready();
   void start(Stream& stream);
   static core::Task<void> answer_later(Session& session, Stream& stream, core::Task<Response> answer);
+  void answer_without_memory(Stream& stream);
   void respond(Stream& stream);  // with its response
   void refuse(Stream& stream, const Refusal& refusal);
   static core::Task<void> pull_later(Session& session, Stream& stream,
@@ -134,6 +135,7 @@ class Session {
   FrameGuard guard_;
   Stream* newest_ = nullptr;
   std::size_t streams_ = 0;
+  std::uint64_t held_ = 0;  // of requests' bodies, by all streams
   Stream* first_ready_ = nullptr;
   Stream* last_ready_ = nullptr;
   Tunnel* tunnels_ = nullptr;

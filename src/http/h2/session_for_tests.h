@@ -63,7 +63,8 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
   }
   void make() {
     session.reset();
-    engine = std::make_unique<Engine>(reactor, handler, options, this, counters);
+    bodies = std::make_unique<BodyBudget>(reactor, options.body_memory, counters.bodies);
+    engine = std::make_unique<Engine>(reactor, handler, options, this, counters, *bodies);
     session = std::make_unique<Session>(*engine, *this, "192.0.2.1", false);
   }
   void TearDown() override {
@@ -125,6 +126,7 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
   int output_told = 0;
   int upgrades_ended = 0;
   Server::Counters counters;
+  std::unique_ptr<BodyBudget> bodies;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Session> session;
 };

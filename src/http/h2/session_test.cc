@@ -249,6 +249,80 @@ TEST_F(SessionTest, TooLongABodyIs413) {
   EXPECT_EQ(client.answers[just].status, 200);
 }
 
+class BodyMemoryTest : public SessionTest {
+ protected:
+  BodyMemoryTest() { options.body_memory = 400'000; }  // and so 100,000 of a connection
+};
+
+TEST_F(BodyMemoryTest, StreamsShareWhatTheirConnectionMayHold) {
+  TestClient client;
+  // What the handler looks at counts as well, until it reads on.
+  const auto first = client.post("/keep", pattern(1, 40'000), {}, false);
+  talk(client);
+  const auto second = client.post("/keep", pattern(1, 40'000), {}, false);
+  talk(client);
+  const auto third = client.post("/keep", pattern(1, 10'000));
+  talk(client);
+  EXPECT_EQ(client.answers[second].status, 503);
+  EXPECT_EQ(client.answers[second].fields.at("retry-after"), "1");
+  EXPECT_EQ(client.answers[third].body, "10000");
+  EXPECT_EQ(client.answers[first].status, 0);
+  EXPECT_EQ(counters.bodies.held, 40'000u);
+  EXPECT_EQ(counters.bodies.refused, 1u);
+  client.reset(first);
+  talk(client);
+  EXPECT_EQ(counters.bodies.held, 0u);
+}
+
+TEST_F(BodyMemoryTest, WhatNobodyReadsCounts) {
+  TestClient client;
+  client.post("/never", pattern(1, 90'000), {}, false);
+  const auto other = client.post("/never", pattern(1, 90'000), {}, false);
+  const auto refused = client.post("/keep", pattern(1, 90'000));
+  talk(client);
+  EXPECT_EQ(client.answers[refused].status, 503);
+  EXPECT_LE(counters.bodies.held, 100'000u);
+  EXPECT_GE(counters.bodies.refused, 2u);
+  client.reset(1);
+  client.reset(other);
+  talk(client);
+  EXPECT_EQ(counters.bodies.held, 0u);
+  const auto after = client.post("/keep", pattern(1, 45'000));
+  talk(client);
+  EXPECT_EQ(client.answers[after].body, "45000");
+}
+
+TEST_F(BodyMemoryTest, MoreThanAConnectionMayHoldIs413) {
+  TestClient client;
+  const auto id = client.post("/keep", pattern(1, 100'001));
+  talk(client);
+  EXPECT_EQ(client.answers[id].status, 413);
+  EXPECT_EQ(counters.bodies.held, 0u);
+}
+
+TEST_F(BodyMemoryTest, ABodyThatHasComeToAStandIsCutWhereOthersNeedTheRoom) {
+  struct Other : BodyBudget::Share {
+    using Share::Share;
+    void cut() override {}
+  };
+  TestClient client;
+  const auto still = client.post("/keep", pattern(1, 45'000), {}, false);
+  talk(client);
+  std::uint64_t connections[4]{};
+  Other others[]{
+      {*bodies, connections[0]}, {*bodies, connections[1]}, {*bodies, connections[2]}, {*bodies, connections[3]}};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(others[i].take(100'000), Other::Taken::yes);
+  EXPECT_EQ(others[3].take(100'000), Other::Taken::no);
+  talk(client, 2s);
+  EXPECT_EQ(client.answers[still].status, 0);
+  EXPECT_EQ(others[3].take(100'000), Other::Taken::yes);
+  EXPECT_EQ(counters.bodies.cut, 1u);
+  talk(client);
+  EXPECT_EQ(client.answers[still].status, 503);
+  EXPECT_EQ(client.answers[still].fields.at("retry-after"), "1");
+  EXPECT_EQ(counters.bodies.held, 400'000u);
+}
+
 TEST_F(SessionTest, AHandlerMayAllowMore) {
   options.body_limit = 10'000;
   options.most_body = 14'000;

@@ -1,6 +1,7 @@
 #include "http/h2/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "http/h2/session.h"
 
@@ -36,6 +37,8 @@ class Stream::BodyWait : core::Timer {
     unlink();
     caller_.resume();
   }
+  // In the loop's next turn.
+  void end_soon() { reactor_.timers().schedule(*this, reactor_.now()); }
 
  private:
   static void expired(core::Timer& timer) noexcept {
@@ -60,6 +63,7 @@ Stream::~Stream() { task.cancel(); }
 
 void Stream::begin(Session& owner, std::int32_t number) {
   session = &owner;
+  Share::begin(owner.engine_.bodies, owner.held_);
   id = number;
   body_limit = owner.options().body_limit;
   patience = Patience(owner.options().body_timeout, owner.options().slowest_client);
@@ -67,6 +71,7 @@ void Stream::begin(Session& owner, std::int32_t number) {
 
 void Stream::reset() {
   task.cancel();
+  release();
   SLUICE_ASSERT(body_wait_ == nullptr && !is_ready);
   session = nullptr;
   id = 0;
@@ -100,6 +105,7 @@ void Stream::forget_request() {
 
 core::Task<Result<std::string_view>> Stream::read() {
   if (!given.empty()) {
+    give_back(given.size());
     session->consumed(*this, given.size());
     given.clear();
   }
@@ -107,6 +113,7 @@ core::Task<Result<std::string_view>> Stream::read() {
     if (body_refusal == 0 && std::max(received_bytes, head.content_length().value_or(0)) > body_limit) {
       body_refusal = 413;
     }
+    if (body_refusal == 503) co_return no_memory;
     if (body_refusal != 0) co_return fail(body_refusal == 413 ? Errc::limit : Errc::timed_out);
     if (!arrived.empty()) {
       given.swap(arrived);
@@ -114,7 +121,8 @@ core::Task<Result<std::string_view>> Stream::read() {
     }
     if (client_done) co_return std::string_view{};
     const Instant begin = session->reactor().now();
-    if (!co_await BodyWait(*this, session->reactor(), patience.left())) body_refusal = 408;
+    const Waiting waiting(*this);
+    if (!co_await BodyWait(*this, session->reactor(), patience.left())) body_refusal = is_cut() ? 503 : 408;
     patience.spend(session->reactor().now() - begin, arrived.size());
   }
 }
@@ -122,6 +130,28 @@ core::Task<Result<std::string_view>> Stream::read() {
 void Stream::allow_more(std::uint64_t bytes) {
   const ServerOptions& options = session->options();
   body_limit = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
+}
+
+Result<void> Stream::keep(std::size_t bytes) {
+  switch (take(bytes)) {
+    case Taken::yes:
+      return {};
+    case Taken::no:
+      body_refusal = 503;
+      return no_memory;
+    case Taken::too_long:
+      body_refusal = 413;
+      return fail(Errc::limit);
+  }
+  std::unreachable();
+}
+
+void Stream::forget_kept() {
+  if (!has_no_body() && !is_cut()) give_back(static_cast<std::size_t>(bytes()) - unread_bytes());
+}
+
+void Stream::cut() {
+  if (body_wait_ != nullptr) body_wait_->end_soon();
 }
 
 void Stream::wake_reader() {

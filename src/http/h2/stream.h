@@ -9,6 +9,7 @@
 #include "core/slab.h"
 #include "core/task.h"
 #include "core/timer.h"
+#include "http/body_budget.h"
 #include "http/h2/head.h"
 #include "http/message.h"
 #include "http/patience.h"
@@ -20,7 +21,7 @@ class Tunnel;
 
 // One request and its answer. Owned by its session; used again for another request when it has ended, so that a warm
 // request allocates nothing here. The session moves it on; what it does by itself is to give the handler the body.
-class Stream final : public BodyReader, public core::SlabAllocated {
+class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllocated {
  public:
   Stream() = default;
   Stream(const Stream&) = delete;
@@ -34,6 +35,10 @@ class Stream final : public BodyReader, public core::SlabAllocated {
   // again: only then its window is opened.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
   void allow_more(std::uint64_t bytes) override;
+  // The session asks likewise for what has come and nobody has read yet. An error: the body has a refusal.
+  [[nodiscard]] Result<void> keep(std::size_t bytes) override;
+  // The handler has answered: what counts is what it has not read.
+  void forget_kept();
   // Whoever waits in read() goes on.
   void wake_reader();
   [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
@@ -90,6 +95,7 @@ class Stream final : public BodyReader, public core::SlabAllocated {
 
  private:
   class BodyWait;
+  void cut() override;
   BodyWait* body_wait_ = nullptr;
 };
 

@@ -1,0 +1,84 @@
+#include "http/body_budget.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace sluice::http {
+
+// Shares are in the order in which they grew, so those behind the first one that is not still need not be looked at.
+bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
+  const Instant still_since = reactor_.now() - patience;
+  for (Share* share = stillest_; share != nullptr && share->grew_at_ <= still_since;) {
+    Share* const next = share->livelier_;
+    if (share->waits_ && share != &asks) {
+      share->release();
+      share->is_cut_ = true;
+      ++counters_.cut;
+      share->cut();
+      if (bytes <= counters_.limit - counters_.held) return true;
+    }
+    share = next;
+  }
+  return false;
+}
+
+void BodyBudget::Share::begin(BodyBudget& budget, std::uint64_t& connection) {
+  SLUICE_ASSERT(bytes_ == 0 && !is_linked_);
+  budget_ = &budget;
+  connection_ = &connection;
+  is_cut_ = false;
+}
+
+BodyBudget::Share::Taken BodyBudget::Share::take(std::size_t bytes) {
+  if (is_cut_) return Taken::no;
+  Counters& counters = budget_->counters_;
+  const std::uint64_t most = budget_->connection_limit();
+  const bool too_long = bytes > most || bytes_ > most - bytes;
+  if (too_long || *connection_ > most - bytes ||
+      (bytes > counters.limit - counters.held && !budget_->make_room(bytes, *this))) {
+    ++counters.refused;
+    return too_long ? Taken::too_long : Taken::no;
+  }
+  bytes_ += bytes;
+  came_ += bytes;
+  *connection_ += bytes;
+  counters.held += bytes;
+  counters.peak = std::max(counters.peak, counters.held);
+  if (!is_linked_ || came_ >= pace_bytes) link();
+  return Taken::yes;
+}
+
+void BodyBudget::Share::give_back(std::size_t bytes) {
+  if (is_cut_) return;
+  SLUICE_ASSERT(bytes <= bytes_);
+  bytes_ -= bytes;
+  *connection_ -= bytes;
+  budget_->counters_.held -= bytes;
+}
+
+void BodyBudget::Share::release() {
+  if (bytes_ != 0) give_back(static_cast<std::size_t>(bytes_));
+  unlink();
+}
+
+// As the one that has grown last.
+void BodyBudget::Share::link() {
+  unlink();
+  came_ = 0;
+  grew_at_ = budget_->reactor_.now();
+  stiller_ = budget_->liveliest_;
+  (stiller_ != nullptr ? stiller_->livelier_ : budget_->stillest_) = this;
+  budget_->liveliest_ = this;
+  is_linked_ = true;
+}
+
+void BodyBudget::Share::unlink() {
+  if (!is_linked_) return;
+  (stiller_ != nullptr ? stiller_->livelier_ : budget_->stillest_) = livelier_;
+  (livelier_ != nullptr ? livelier_->stiller_ : budget_->liveliest_) = stiller_;
+  stiller_ = livelier_ = nullptr;
+  is_linked_ = false;
+}
+
+}  // namespace sluice::http

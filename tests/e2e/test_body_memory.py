@@ -1,0 +1,167 @@
+"""[server] body_memory: what request bodies may hold, who is refused or cut beyond it, and what the metrics say of it."""
+import re
+import socket
+import time
+
+import http2
+import pytest
+from http1 import Connection
+
+LIMIT = 4 << 20  # and so 1 MiB of a connection
+SHARE = LIMIT // 4
+PATIENCE = 60
+CONFIG = '''
+[database.main]
+url = "sqlite:{file}"
+[store.files]
+path = "files"
+limit = "4MiB"
+[[endpoint]]
+path = "/numbers/{{n:int}}"
+returns = "object"
+get = "SELECT n, text FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/texts"
+post = "INSERT INTO numbers (n, text) VALUES (:n, :text)"
+[[endpoint]]
+path = "/long"
+body_limit = "3MiB"
+row_limit = "3MiB"
+post = "INSERT INTO numbers (n, text) VALUES (:n, :text)"
+[[endpoint]]
+path = "/set"
+get = "SELECT n, text FROM numbers WHERE n > 100000"
+[endpoint.put]
+table = "numbers"
+existing = "SELECT n, text FROM numbers WHERE n > 100000"
+columns.n = {{ key = true }}
+columns.text = {{}}
+[[endpoint]]
+path = "/upload"
+post = "INSERT INTO numbers (n, text) VALUES (:n, :file || :text)"
+params.file = {{ from = "upload.file", store = "files" }}
+[batch]
+path = "/batch"
+'''
+
+
+@pytest.fixture
+def server(sluice, small_sqlite, tmp_path):
+    (tmp_path / "files").mkdir()
+    return sluice(CONFIG.format(file=small_sqlite), server=f'cores = 1\nbody_memory = "4MiB"\nbody_timeout = "{PATIENCE}s"')
+
+
+def reading(server, name):
+    return int(re.search(rf"^{name} (\d+)", server.admin("/metrics")[1], re.M).group(1))
+
+
+def wait_for(server, holds):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, server.admin("/metrics")[1]
+        time.sleep(0.02)
+
+
+def begin(server, path, body, length=1_000_000, method="POST", kind="application/json"):
+    """A request whose body has only begun."""
+    connection = Connection(server.port)
+    connection.send(f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+    return connection
+
+
+def is_refused(connection):
+    answer = connection.read()
+    assert (answer.status, answer.get("Retry-After")) == (503, "1")
+    connection.close()
+
+
+def row(size):
+    return b'{"n":100001,"text":"' + b"x" * size
+
+
+def test_unfinished_bodies_have_a_bound_and_the_stillest_goes_first(server):
+    assert reading(server, "sluice_body_bytes_max") == LIMIT
+    held = [begin(server, "/texts", row(300_000)) for _ in range(12)]
+    wait_for(server, lambda: reading(server, "sluice_bodies_refused_total") >= 4)
+    assert 600_000 < reading(server, "sluice_body_bytes") <= LIMIT
+    assert reading(server, "sluice_bodies_cut_total") == 0
+    assert server.get("/numbers/7").status == 200
+    # Those that hold something have come to a stand: they make room for one that goes on.
+    statuses = []
+
+    def goes_through():
+        with server.connect() as connection:
+            statuses.append(connection.call("POST", "/texts", row(400_000) + b'"}', "Content-Type: application/json").status)
+        return statuses[-1] != 503
+
+    wait_for(server, goes_through)
+    assert statuses[-1] == 201
+    cut = reading(server, "sluice_bodies_cut_total")
+    assert cut >= 1
+    refused = 0
+    for connection in held:
+        connection.socket.setblocking(False)
+        try:
+            is_there = connection.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            continue
+        finally:
+            connection.socket.setblocking(True)
+        assert is_there
+        is_refused(connection)
+        refused += 1
+    assert refused >= 4 + cut
+    for connection in held:
+        connection.close()
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+def test_one_connection_of_http2_has_its_share(server):
+    with http2.Client(server.port) as client:
+        # What its windows let it send of each; none of them ends.
+        streams = []
+        for _ in range(16):
+            stream = client.connection.get_next_available_stream_id()
+            client.answers[stream] = http2.Answer()
+            client.connection.send_headers(stream, [(":method", "POST"), (":scheme", "http"), (":authority", "test"), (":path", "/texts"),
+                                                    ("content-type", "application/json")])
+            for piece in range(13):
+                while client.connection.local_flow_control_window(stream) < 16_000:
+                    assert client.hear()
+                client.connection.send_data(stream, row(0) + b"x" * 15_000 if piece == 0 else b"x" * 16_000)
+                client.flush()
+                if client.answers[stream].fields:
+                    break
+            streams.append(stream)
+        wait_for(server, lambda: reading(server, "sluice_bodies_refused_total") >= 1)
+        assert reading(server, "sluice_body_bytes") <= SHARE
+        with server.connect() as other:
+            assert other.call("POST", "/texts", row(400_000) + b'"}', "Content-Type: application/json").status == 201
+        while not any(client.answers[stream].fields for stream in streams):
+            assert client.hear()
+        refused = [answer for answer in client.answers.values() if answer.fields]
+        assert all((answer.status, answer.fields["retry-after"]) == (503, "1") for answer in refused)
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+def test_a_body_that_needs_more_than_a_connection_may_have_is_413(server):
+    with server.connect() as connection:
+        answer = connection.call("POST", "/long", row(1_500_000) + b'"}', "Content-Type: application/json")
+        assert (answer.status, answer.get("Retry-After")) == (413, None)
+    assert server.get("/numbers/7").status == 200
+
+
+FORM = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\n' + b"x" * 300_000
+
+
+@pytest.mark.parametrize("path, body, method, kind", [
+    ("/texts", row(300_000), "POST", "application/json"),
+    ("/set", b"[" + row(300_000), "PUT", "application/json"),
+    ("/set", b'n,text\r\n100001,"' + b"x" * 300_000, "PUT", "text/csv"),
+    ("/upload", FORM, "POST", "multipart/form-data; boundary=b"),
+    ("/batch", b'[{"method":"POST","path":"/texts","body":' + row(300_000), "POST", "application/json"),
+], ids=["statement", "set of json", "set of csv", "form", "batch"])
+def test_whoever_keeps_a_body_counts_it(server, path, body, method, kind):
+    with begin(server, path, body, method=method, kind=kind):
+        wait_for(server, lambda: reading(server, "sluice_body_bytes") >= 300_000)
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)

@@ -1,0 +1,62 @@
+"""Clients may take all descriptors but those that the operators' listener needs, and its own clients keep nobody else away."""
+import contextlib
+import re
+import resource
+import socket
+import time
+
+DESCRIPTORS = 160
+PATIENCE = 60
+
+
+def hold(stack, port, count):
+    held = []
+    for _ in range(count):
+        one = stack.enter_context(socket.socket())
+        one.connect(("127.0.0.1", port))
+        held.append(one)
+    return held
+
+
+def test_the_admin_listener_answers_where_clients_have_all_descriptors(sluice, site):
+    (site / "page.html").write_bytes(b"page")
+    server = sluice(f'[[files]]\npath = "/"\nroot = "{site}"', limits={"nofile": DESCRIPTORS})
+    with contextlib.ExitStack() as stack:
+        held = hold(stack, server.port, 2 * DESCRIPTORS)
+        end = time.monotonic() + PATIENCE
+        while "no file descriptors left" not in server.log:
+            assert time.monotonic() < end, server.log
+            time.sleep(0.02)
+        for _ in range(20):
+            assert server.admin("/livez") == (200, "live\n")
+            assert server.admin("/readyz")[0] == 200
+        refused = int(re.search(r"^sluice_connections_refused_total (\d+)", server.admin("/metrics")[1], re.M).group(1))
+        assert refused >= 1
+        for one in held:
+            one.close()
+    end = time.monotonic() + PATIENCE
+    while "are accepted again" not in server.log:
+        assert time.monotonic() < end, server.log
+        with contextlib.suppress(OSError):
+            assert server.get("/page.html").body == b"page"
+        time.sleep(0.02)
+    assert server.log.count("no file descriptors left") == 1
+
+
+def test_idle_clients_of_the_admin_listener_make_room(sluice, site):
+    server = sluice(f'[[files]]\npath = "/"\nroot = "{site}"')
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most[1], most[1]))
+    try:
+        with contextlib.ExitStack() as stack:
+            hold(stack, server.admin_port, 3000)
+            for _ in range(20):
+                assert server.admin("/livez") == (200, "live\n")
+            # Half a request does not hold its place either.
+            for one in hold(stack, server.admin_port, 200):
+                with contextlib.suppress(ConnectionError):
+                    one.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n")
+            for _ in range(20):
+                assert server.admin("/livez") == (200, "live\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
