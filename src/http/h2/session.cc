@@ -582,6 +582,7 @@ void Session::refuse(Stream& stream, const Refusal& refusal) {
   if (std::exchange(stream.presented, false)) --active(stream.request);
   stream.drops_body = true;
   stream.body_refusal = 0;
+  nghttp2_session_consume_connection(session_, stream.drop_unread());
   stream.response = problem(refusal.status, refusal.detail);
   if (refusal.status == 503) stream.response.fields.add("Retry-After", "1");
   respond(stream);

@@ -150,6 +150,14 @@ void Stream::forget_kept() {
   if (!has_no_body() && !is_cut()) give_back(static_cast<std::size_t>(bytes()) - unread_bytes());
 }
 
+std::size_t Stream::drop_unread() {
+  const std::size_t unread = unread_bytes();
+  arrived.release();
+  given.release();
+  release();
+  return unread;
+}
+
 void Stream::cut() {
   if (body_wait_ != nullptr) body_wait_->end_soon();
 }

@@ -39,6 +39,8 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   [[nodiscard]] Result<void> keep(std::size_t bytes) override;
   // The handler has answered: what counts is what it has not read.
   void forget_kept();
+  // Nobody will read what has come of the body. How much that was.
+  std::size_t drop_unread();
   // Whoever waits in read() goes on.
   void wake_reader();
   [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
