@@ -167,6 +167,7 @@ void EndpointPreparation::prepare_changes() {
   made->query = api::QueryNames(options_.query);
   if (made->guards) made->guards->add_to(made->query);
   for (const auto& table : options_.changes->tables) {
+    if (dialect_ != sql::Dialect::sqlite) break;  // "notify" is what it has
     const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
     auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
     if (!prepared) prepared.error().position = 0;  // nobody has written the text

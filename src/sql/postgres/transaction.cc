@@ -90,7 +90,8 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::str
       begin_(std::move(begin)),
       settings_(options.settings),
       result_bytes_(options.result_bytes),
-      resets_(resets && pool.options().prepared) {}
+      changes_session_(resets && pool.options().prepared),
+      resets_(changes_session_) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
     : pool_(pool),
@@ -98,7 +99,8 @@ Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptio
       begin_(begin_of(options)),
       settings_(options.settings),
       result_bytes_(options.result_bytes),
-      resets_(pool.options().prepared) {}
+      changes_session_(pool.options().prepared),
+      resets_(false) {}
 
 Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments, bool commits) {
   Flight flight{.statement = statement, .parameters = {}, .count = 0, .commits = commits};
@@ -155,7 +157,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
     before = 1 + settings_.commands();
-    conversation_.connection().begin_transaction(resets_);
+    conversation_.connection().begin_transaction(changes_session_);
     write_begin();
   }
   Connection& connection = conversation_.connection();

@@ -22,7 +22,8 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] static Transaction reading(Pool& pool, const TransactionOptions& options) {
     return {pool, options, "BEGIN READ ONLY", false};
   }
-  // On a connection that somebody else has, who outlives it and releases it.
+  // On a connection that somebody else has, who outlives it and releases it. The session is reset at that release, as its
+  // temporary tables last until then.
   Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
 
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
@@ -53,7 +54,8 @@ class Transaction final : public sql::Transaction {
   std::string begin_;  // empty once it has been sent
   const Settings settings_;
   const std::size_t result_bytes_;
-  const bool resets_;
+  const bool changes_session_;
+  const bool resets_;  // behind COMMIT
 };
 
 }  // namespace sluice::sql::postgres
