@@ -58,7 +58,8 @@ struct ParamOptions {
     v.field("trim", &ParamOptions::trim, "Blanks at the ends of the value do not count.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
-            "empty value of a type other than `text` counts as missing. `int[]`, `text[]`, `real[]`, `bool[]`: all "
+            "empty value of a type other than `text` counts as missing. `bytes`: `\\x0aff`. `int[]`, `text[]`, "
+            "`real[]`, `bool[]`: all "
             "values of the query parameter (`?id=1&id=3`), for `id = ANY(:id)` of PostgreSQL, and as a JSON array for "
             "`id IN (SELECT value FROM json_each(:id))` of SQLite.");
     v.field("default", &ParamOptions::default_value,

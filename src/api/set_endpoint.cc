@@ -65,7 +65,7 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
         options.columns, [&](const auto& one) { return sql::shared_parameter(one.name.value) == parameter.name; });
     shared.push_back(column != options.columns.end() ? column_source(*column, pattern)
                                                      : source_of(parameter, endpoint.params, pattern, false));
-    if (set.dialect == sql::Dialect::postgres) shared.back().array = sql::ArrayForm{};
+    shared.back().is_array = set.dialect == sql::Dialect::postgres;
     // Without it the request would mean no rows that are there, and add others each time.
     if (column != options.columns.end() && column->value.key) shared.back().required = true;
   }
@@ -76,10 +76,14 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
 
 void SetWritePlan::take_types(const sql::Table& table) {
   for (Source& source : staged) {
-    const sql::TableColumn* const column = table.find(source.name);
-    if (column == nullptr) continue;
-    source.integral = column->type == "integer" || column->type == "bigint" || column->type == "smallint";
-    source.array = column->array;
+    const sql::TableColumn& column = *table.find(source.name);
+    take_column(column, source);
+    source.integral = set.dialect == sql::Dialect::postgres &&
+                      (column.type == "integer" || column.type == "bigint" || column.type == "smallint");
+  }
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    const bool of_column = set.parameters[i].name == sql::shared_parameter(shared[i].name);
+    if (of_column) take_column(*table.find(shared[i].name), shared[i]);
   }
 }
 

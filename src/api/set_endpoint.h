@@ -28,7 +28,7 @@ struct SetWritePlan {
   // `columns`: those of `options`, and where they come from. `set` has been prepared with set_options().
   SetWritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
                const http::Pattern& pattern, sql::SetPlan set);
-  // Of PostgreSQL, whose columns of integers and arrays take nothing that is written otherwise.
+  // What the table's columns make of values.
   void take_types(const sql::Table& table);
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 

@@ -5,12 +5,15 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "api/column_value.h"
 #include "api/decimal.h"
 #include "api/query_string.h"
 #include "base/buffer.h"
 #include "base/credentials.h"
 #include "base/json.h"
+#include "sql/json_literal.h"
 #include "sql/parameters.h"
+#include "sql/postgres/types.h"
 
 namespace sluice::api {
 namespace {
@@ -56,6 +59,8 @@ std::string_view name_of(sql::ParameterType type) {
       return "a number";
     case sql::ParameterType::boolean:
       return "true or false";
+    case sql::ParameterType::bytes:
+      return "\\x and pairs of hexadecimal digits";
     default:
       return name_of(sql::element_of(type));
   }
@@ -85,20 +90,6 @@ std::optional<std::string_view> cookie(const http::Request& request, std::string
   return std::nullopt;
 }
 
-// What a value of the body is bound as, where the configuration does not say.
-sql::ParameterType type_of(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::number:
-      return value.text.find_first_of(".eE") == value.text.npos && sql::fits(sql::ParameterType::integer, value.text)
-                 ? sql::ParameterType::integer
-                 : sql::ParameterType::real;
-    case Value::Kind::boolean:
-      return sql::ParameterType::boolean;
-    default:
-      return sql::ParameterType::text;
-  }
-}
-
 // A string is no number, and a number no string, where the configuration says the type.
 bool kind_fits(sql::ParameterType type, Value::Kind kind) {
   switch (type) {
@@ -106,6 +97,8 @@ bool kind_fits(sql::ParameterType type, Value::Kind kind) {
       return kind != Value::Kind::json;
     case sql::ParameterType::boolean:
       return kind == Value::Kind::boolean || kind == Value::Kind::string;
+    case sql::ParameterType::bytes:
+      return kind == Value::Kind::string;
     case sql::ParameterType::integer:
     case sql::ParameterType::real:
       return kind == Value::Kind::number || kind == Value::Kind::string;
@@ -129,7 +122,7 @@ std::string_view canonical_integer(std::string_view text, std::forward_list<std:
 // there are none.
 std::expected<std::optional<std::string>, std::string> list_of(const QueryString& query, const Source& source) {
   const sql::ParameterType type = sql::element_of(source.type);
-  const bool is_array = source.array.has_value();
+  const bool is_array = source.is_array;
   std::forward_list<std::string> rewritten;
   Buffer list;
   QueryPairs pairs = query.pairs();
@@ -285,7 +278,16 @@ void take_type(Source& source, const sql::Statement& statement, std::size_t para
   if (parameter >= statement.described_types.size()) return;
   const std::uint32_t oid = statement.described_types[parameter];
   source.integral = oid == 21 || oid == 23 || oid == 20;  // int2, int4, int8
-  source.array = sql::array_form(oid);
+  const auto type = sql::postgres::builtin_type(oid);
+  source.is_array = type && type->form == sql::Form::array;
+  source.column = type && type->form == sql::Form::json ? sql::ColumnKind::server_json : sql::ColumnKind::by_server;
+  if (type && sql::has_literal(*type)) source.nested = type;
+}
+
+void take_column(const sql::TableColumn& column, Source& source) {
+  source.column = column.kind;
+  source.takes_json_null = sql::is_json(column.kind) && column.not_null;
+  source.nested = column.nested;
 }
 
 std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
@@ -294,6 +296,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
   rewritten_.clear();
   for (const Source& source : sources) {
     std::optional<std::string_view> text;
+    Value written{.kind = Value::Kind::string};  // how it is, where it is of the body
     sql::ParameterType type = source.type;
     bool is_null = false;  // said to be: the default is for what is missing
     const auto refuse = [&](std::string reason) { return std::unexpected(ValueFault{&source, std::move(reason)}); };
@@ -349,20 +352,20 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
           break;
         }
         is_null = value.kind == Value::Kind::null;
-        if (is_null || value.kind == Value::Kind::missing) break;
+        if (value.kind == Value::Kind::missing) break;
+        written = value;
+        if (is_null) break;
         if (source.checked && !kind_fits(source.type, value.kind)) {
           return refuse("must be " + std::string(name_of(source.type)));
         }
-        if (!source.checked) type = type_of(value);
         text = value.text;
         if (value.kind == Value::Kind::number &&
             (source.integral || (source.checked && source.type == sql::ParameterType::integer))) {
           if (auto integer = integer_of(*text)) {
             text = rewritten_.emplace_front(std::move(*integer));
-            type = sql::ParameterType::integer;
           }
-        } else if (value.kind == Value::Kind::json && source.array) {
-          if (auto literal = sql::array_literal(*text, *source.array)) {
+        } else if (value.kind == Value::Kind::json && source.nested) {
+          if (auto literal = sql::json_literal(*text, *source.nested)) {
             text = rewritten_.emplace_front(std::move(*literal));
           }
         }
@@ -371,6 +374,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     }
     if (text && source.trim) text = trimmed(*text);
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
+    if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     if (!text && !is_null && source.default_text) text = *source.default_text;
     if (text && source.checked && !sql::is_list(source.type)) {
       if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));
@@ -381,6 +385,15 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       return refuse("must be an integer");
     }
     if (text && text->contains('\0')) return refuse("holds a NUL character");
+    if (source.checked) {
+      if (source.column == sql::ColumnKind::text && !source.asks_presence) type = sql::ParameterType::text;
+    } else if (text && type == sql::ParameterType::text) {
+      written.text = *text;
+      const auto converted = column_value(source.column, written);
+      if (!converted) return refuse(std::string(converted.error()));
+      text = converted->text;
+      type = converted->type;
+    }
     into.push_back({.text = text, .type = type});
   }
   return {};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <expected>
 #include <forward_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,8 +14,9 @@
 #include "api/options.h"
 #include "http/message.h"
 #include "http/router.h"
-#include "sql/array_literal.h"
+#include "sql/column_kind.h"
 #include "sql/database.h"
+#include "sql/set/table.h"
 
 namespace sluice::api {
 
@@ -47,7 +49,10 @@ struct Source {
   sql::ParameterType type = sql::ParameterType::text;  // a list: all values of the query parameter
   bool checked = false;   // the configuration says the type, so a value is checked before the database sees it
   bool integral = false;  // the database's own type is one of integers
-  std::optional<sql::ArrayForm> array{};  // it is one of arrays, which lists and JSON's arrays are written as
+  sql::ColumnKind column = sql::ColumnKind::any;  // of the column that stores the value, as far as it is known
+  bool takes_json_null = false;                   // its column holds JSON, and no NULL
+  std::shared_ptr<const sql::Type> nested{};      // of the database's type, where JSON becomes its literals
+  bool is_array = false;                          // a list is written as PostgreSQL's literal, else as JSON
 };
 
 // The name of the first source whose value is a credential, by the name of the parameter or of where it comes from;
@@ -77,6 +82,8 @@ struct SourceName {
 
 // What PostgreSQL takes the statement's parameter of this index for.
 void take_type(Source& source, const sql::Statement& statement, std::size_t parameter);
+// What is known of the column that stores the source's value.
+void take_column(const sql::TableColumn& column, Source& source);
 
 // What the configuration says of parameters, for Database::prepare(): `{name:int}` in the path, [endpoint.params].
 [[nodiscard]] std::vector<sql::Parameter> declared_parameters(const EndpointOptions& options,
@@ -105,7 +112,7 @@ class Binder {
  private:
   std::span<const Upload> uploads_;
   std::string scratch_;                       // decoded query parameters
-  std::forward_list<std::string> rewritten_;  // integers, arrays and lists, as the database reads them
+  std::forward_list<std::string> rewritten_;  // integers, arrays, objects and lists, as the database reads them
 };
 
 // A field of the body that says again what the path says, as GET's answer does: it must be the same.

@@ -212,20 +212,60 @@ TEST_F(SourceTest, TheBodysValuesAreCheckedByTheirKind) {
 
   // Unchecked, the value says what it is bound as.
   Source any = source("v", {});
-  const std::vector<std::pair<Value, sql::ParameterType>> kinds{
-      {{Kind::number, "12"}, sql::ParameterType::integer},
-      {{Kind::number, "1.5"}, sql::ParameterType::real},
-      {{Kind::number, "99999999999999999999"}, sql::ParameterType::real},
-      {{Kind::boolean, "true"}, sql::ParameterType::boolean},
-      {{Kind::string, "12"}, sql::ParameterType::text},
-      {{Kind::json, "{}"}, sql::ParameterType::text}};
+  const std::vector<std::pair<Value, sql::ParameterType>> kinds{{{Kind::number, "12"}, sql::ParameterType::integer},
+                                                                {{Kind::number, "1.5"}, sql::ParameterType::real},
+                                                                {{Kind::boolean, "true"}, sql::ParameterType::boolean},
+                                                                {{Kind::string, "12"}, sql::ParameterType::text},
+                                                                {{Kind::json, "{}"}, sql::ParameterType::text}};
   for (const auto& [value, type] : kinds) {
     EXPECT_EQ(bound(any, {value}), value.text);
     EXPECT_EQ(arguments[0].type, type) << value.text;
   }
+  EXPECT_EQ(bound(any, {{Kind::number, "99999999999999999999"}}),
+            "! must be a number of no more digits than 64 bits hold");
   any.asks_presence = true;
   EXPECT_EQ(bound(any, {{Kind::null, {}}}), "true");
   EXPECT_EQ(bound(any), "false");
+}
+
+TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
+  using Kind = Value::Kind;
+  const auto column = [](sql::ColumnKind kind, bool not_null = false) {
+    sql::TableColumn made;
+    made.kind = kind;
+    made.not_null = not_null;
+    return made;
+  };
+  Source one = source("v", {});
+  take_column(column(sql::ColumnKind::text), one);
+  EXPECT_EQ(bound(one, {{Kind::number, "99999999999999999999"}}), "99999999999999999999");
+  take_column(column(sql::ColumnKind::boolean), one);
+  one.trim = true;
+  EXPECT_EQ(bound(one, {{Kind::string, " t "}}), "true");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::boolean);
+  one.default_text = "f";
+  EXPECT_EQ(bound(one), "false");
+
+  // JSON's null is a value where no NULL may be, and where it is written in JSON: in CSV it is an empty field.
+  Source json = source("v", {});
+  take_column(column(sql::ColumnKind::server_json), json);
+  EXPECT_EQ(bound(json, {{Kind::null, {}, "null"}}), "NULL");
+  EXPECT_EQ(bound(json, {{Kind::string, "5", "\"5\""}}), "\"5\"");
+  take_column(column(sql::ColumnKind::server_json, true), json);
+  EXPECT_EQ(bound(json, {{Kind::null, {}, "null"}}), "null");
+  EXPECT_EQ(bound(json, {{Kind::null, {}}}), "NULL");
+
+  // What the configuration says goes first, but for the digits that a column of text keeps.
+  Source checked = source("v", {}, true, sql::ParameterType::real);
+  take_column(column(sql::ColumnKind::text), checked);
+  EXPECT_EQ(bound(checked, {{Kind::number, "1.50"}}), "1.50");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::text);
+  EXPECT_EQ(bound(checked, {{Kind::string, "x"}}), "! must be a number");
+  const Source bytes = source("v", {}, true, sql::ParameterType::bytes);
+  EXPECT_EQ(bound(bytes, {{Kind::string, "\\x41"}}), "\\x41");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::bytes);
+  EXPECT_EQ(bound(bytes, {{Kind::string, "41"}}), "! must be \\x and pairs of hexadecimal digits");
+  EXPECT_EQ(bound(bytes, {{Kind::number, "41"}}), "! must be \\x and pairs of hexadecimal digits");
 }
 
 TEST_F(SourceTest, TheQueryIsDecodedAndNoNulGoesThrough) {

@@ -31,15 +31,19 @@ class Writer {
     for (const auto& column : options_.columns) {
       if (column.value.key) continue;
       const std::string name = quoted_identifier(column.name.value);
-      assignments += (assignments.empty() ? "" : ", ") + name + " = ";
-      const std::string& otherwise = table_.find(column.name.value)->default_value;
+      const sql::TableColumn& there = *table_.find(column.name.value);
+      const std::string& otherwise = there.default_value;
+      std::string assigned = value(column);
       if (keeps && is_of_body(column) && !column.value.required.value) {
-        assignments += if_present(column, name);
-      } else if (!may_be_missing(column)) {
-        assignments += value(column);
-      } else {
-        assignments += otherwise.empty() ? value(column) : if_present(column, "(" + otherwise + ")");
+        assigned = if_present(column, name);
+      } else if (may_be_missing(column) && !otherwise.empty()) {
+        assigned = if_present(column, "(" + otherwise + ")");
       }
+      if (sql::is_json(there.kind)) {
+        assigned = "CASE WHEN " + sql::shows_another(dialect_, there, name, assigned) + " THEN " + assigned + " ELSE " +
+                   name + " END";
+      }
+      assignments += (assignments.empty() ? "" : ", ") + name + " = " + assigned;
     }
     if (assignments.empty()) return {};
     return "UPDATE " + table_.name + " SET " + assignments + where() + returning();

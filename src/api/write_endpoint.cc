@@ -152,7 +152,7 @@ void WritePlan::take_types(const sql::Table& table) {
     if (step == nullptr) continue;
     for (Source& source : step->sources) {
       const sql::TableColumn* const column = table.find(source.name);
-      if (column != nullptr && column->array) source.array = column->array;
+      if (column != nullptr && !source.asks_presence) take_column(*column, source);
     }
   }
 }

@@ -59,7 +59,7 @@ struct WritePlan {
   // prepared with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
-  // Of PostgreSQL, of the table that the rows are written to.
+  // What the columns of the table that the rows are written to make of values.
   void take_types(const sql::Table& table);
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 

@@ -240,7 +240,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const sql::Parameter& parameter : prepared->parameters) used_.push_back(parameter.name);
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
-  if (dialect_ == sql::Dialect::postgres) made->take_types(table);
+  made->take_types(table);
   complete(*made, named);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
@@ -268,9 +268,12 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   auto made =
       std::make_shared<api::WritePlan>(method, options_, writing, made_.pattern, std::move(statements), updates_first);
-  // What the server's own types do not say: arrays of types that somebody has made.
   for (const auto& [its_method, its_table] : made_.tables) {
-    if (its_method == method && dialect_ == sql::Dialect::postgres) made->take_types(its_table);
+    if (its_method == method) made->take_types(its_table);
+  }
+  if (dialect_ == sql::Dialect::sqlite) {
+    for (api::WritePlan::Step& step : made->before) take_kinds(step);
+    if (writing.table.value.empty()) take_kinds(made->main);
   }
   complete(*made, named);
   if (current_) {
@@ -456,6 +459,13 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
     values[parameter].type = found->type;
     values[parameter].row_id = found->row_id;
   }
+}
+
+// Of the columns that the statement's text says the values are for.
+void EndpointPreparation::take_kinds(api::WritePlan::Step& step) {
+  std::vector<config::BoundValue> values(step.sources.size());
+  take_columns(step.statement.text, values);
+  for (std::size_t i = 0; i < values.size(); ++i) step.sources[i].column = sql::sqlite_column_kind(values[i].type);
 }
 
 void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values) {

@@ -55,6 +55,7 @@ class EndpointPreparation {
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
   // SQLite: what is known of the columns that a statement's parameters meet.
+  void take_kinds(api::WritePlan::Step& step);
   void take_columns(std::string_view statement, std::span<config::BoundValue> values);
   // Of the values of an endpoint's guards, and of `existing`, against what the database says of their statements.
   void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);

@@ -11,22 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "sql/tokens.h"
+
 namespace sluice::sql {
 namespace {
 
-enum class Kind : std::uint8_t { word, quoted, parameter, literal, sign, end };
-
-struct Token {
-  Kind kind = Kind::end;
-  std::string text;  // in lower case, without its quotes; a parameter's number
-};
+using Kind = Token::Kind;
 
 // Behind these a name is a column's, and not what the value before it is called.
 constexpr std::array<std::string_view, 27> before_value{
     "select", "distinct", "all",  "where",  "and",       "or",     "not",    "on",    "set",
     "having", "when",     "then", "else",   "case",      "by",     "in",     "like",  "glob",
     "is",     "between",  "from", "values", "returning", "escape", "offset", "limit", "replace"};
-constexpr std::array<std::string_view, 8> comparisons{"=", "==", "<>", "!=", "<", "<=", ">", ">="};
 // Behind the FROM list, the SET list or WHERE.
 constexpr std::array<std::string_view, 7> next_clause{"where", "group",  "having",   "order",
                                                       "limit", "window", "returning"};
@@ -40,79 +36,6 @@ template <std::size_t size>
 bool is_among(const std::array<std::string_view, size>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
-
-bool is_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
-         (static_cast<unsigned char>(c) & 0x80) != 0;
-}
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
-}
-
-class Tokens {
- public:
-  explicit Tokens(std::string_view sql) : sql_(sql) {
-    while (at_ < sql_.size()) step();
-  }
-  // The tokens' own end, beyond them.
-  [[nodiscard]] const Token& operator[](std::size_t index) const { return index < all_.size() ? all_[index] : end_; }
-  [[nodiscard]] std::size_t size() const { return all_.size(); }
-
- private:
-  void add(Kind kind, std::string text) { all_.push_back({kind, std::move(text)}); }
-  [[nodiscard]] char next() const { return at_ + 1 < sql_.size() ? sql_[at_ + 1] : '\0'; }
-
-  void step() {
-    const char c = sql_[at_];
-    if (std::string_view(" \t\r\n\f\v").contains(c)) {
-      ++at_;
-    } else if (c == '-' && next() == '-') {
-      at_ = std::min(sql_.find('\n', at_), sql_.size());
-    } else if (c == '/' && next() == '*') {
-      const auto end = sql_.find("*/", at_ + 2);
-      at_ = end == sql_.npos ? sql_.size() : end + 2;
-    } else if (c == '\'' || c == '"' || c == '`' || c == '[') {
-      quoted(c == '[' ? ']' : c);
-    } else if (c == '?' && is_digit(next())) {
-      const std::size_t begin = ++at_;
-      while (at_ < sql_.size() && is_digit(sql_[at_])) ++at_;
-      add(Kind::parameter, std::string(sql_.substr(begin, at_ - begin)));
-    } else if (is_name(c)) {
-      const std::size_t begin = at_;
-      while (at_ < sql_.size() && (is_name(sql_[at_]) || (is_digit(c) && sql_[at_] == '.'))) ++at_;
-      add(is_digit(c) ? Kind::literal : Kind::word, lower(sql_.substr(begin, at_ - begin)));
-    } else {
-      const std::string_view two = sql_.substr(at_, 2);
-      const bool joined = is_among(comparisons, two) || two == "||" || two == "->" || two == "<<" || two == ">>";
-      add(Kind::sign, std::string(two.substr(0, joined ? 2 : 1)));
-      at_ += joined ? 2 : 1;
-    }
-  }
-  void quoted(char close) {
-    const bool is_text = sql_[at_] == '\'';
-    std::string text;
-    for (++at_; at_ < sql_.size(); ++at_) {
-      if (sql_[at_] == close) {
-        if (close == ']' || next() != close) break;
-        ++at_;
-      }
-      text += sql_[at_];
-    }
-    at_ = std::min(at_ + 1, sql_.size());
-    add(is_text ? Kind::literal : Kind::quoted, lower(text));
-  }
-
-  std::string_view sql_;
-  std::size_t at_ = 0;
-  std::vector<Token> all_;
-  const Token end_;
-};
 
 class Reader {
  public:
@@ -141,32 +64,17 @@ class Reader {
     std::string table;
   };
 
-  [[nodiscard]] bool is_identifier(std::size_t i) const {
-    return tokens_[i].kind == Kind::word || tokens_[i].kind == Kind::quoted;
-  }
-  [[nodiscard]] bool is_word(std::size_t i, std::string_view word) const {
-    return tokens_[i].kind == Kind::word && tokens_[i].text == word;
-  }
+  [[nodiscard]] bool is_identifier(std::size_t i) const { return tokens_.is_identifier(i); }
+  [[nodiscard]] bool is_word(std::size_t i, std::string_view word) const { return tokens_.is_word(i, word); }
+  [[nodiscard]] bool is_sign(std::size_t i, std::string_view sign) const { return tokens_.is_sign(i, sign); }
+  [[nodiscard]] std::size_t skip(std::size_t i) const { return tokens_.skip(i); }
   template <std::size_t size>
   [[nodiscard]] bool is_word_of(std::size_t i, const std::array<std::string_view, size>& words) const {
     return tokens_[i].kind == Kind::word && is_among(words, tokens_[i].text);
   }
-  [[nodiscard]] bool is_sign(std::size_t i, std::string_view sign) const {
-    return tokens_[i].kind == Kind::sign && tokens_[i].text == sign;
-  }
   // Of what ends a list or a clause.
   [[nodiscard]] bool is_end(std::size_t i) const {
     return tokens_[i].kind == Kind::end || is_sign(i, ";") || is_word_of(i, next_clause);
-  }
-  // Behind what begins at `i`, with all of its parentheses.
-  [[nodiscard]] std::size_t skip(std::size_t i) const {
-    std::size_t depth = 0;
-    do {
-      if (is_sign(i, "(")) ++depth;
-      if (is_sign(i, ")") && depth != 0) --depth;
-      ++i;
-    } while (depth != 0 && i < tokens_.size());
-    return i;
   }
   [[nodiscard]] std::size_t mentions(std::size_t parameter) const {
     std::size_t count = 0;

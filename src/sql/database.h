@@ -52,7 +52,7 @@ using Result = std::expected<T, Error>;
 
 // What a parameter's text is checked as before it is bound. Of a list each element is; its text is PostgreSQL's array
 // literal, or JSON's array for SQLite.
-enum class ParameterType : std::uint8_t { text, integer, real, boolean, texts, integers, reals, booleans };
+enum class ParameterType : std::uint8_t { text, integer, real, boolean, bytes, texts, integers, reals, booleans };
 
 constexpr bool is_list(ParameterType type) { return type >= ParameterType::texts; }
 constexpr ParameterType element_of(ParameterType type) {

@@ -19,6 +19,7 @@ std::uint32_t milliseconds(Duration duration) {
 SqliteOptions sqlite_options(const DatabaseOptions& options) {
   SqliteOptions sqlite;
   sqlite.path = options.url.value.substr(std::string_view("sqlite:").size());
+  sqlite.untrusted = options.untrusted.value;
   sqlite.scan_connections = options.pool;
   sqlite.scan_wait_ms = milliseconds(options.wait);
   sqlite.statement_timeout_ms = milliseconds(options.statement_timeout);

@@ -12,9 +12,9 @@
 namespace sluice::sql {
 
 inline NameOf<ParameterType> names_of(ParameterType) {
-  return {{"text", ParameterType::text},    {"int", ParameterType::integer},    {"real", ParameterType::real},
-          {"bool", ParameterType::boolean}, {"text[]", ParameterType::texts},   {"int[]", ParameterType::integers},
-          {"real[]", ParameterType::reals}, {"bool[]", ParameterType::booleans}};
+  return {{"text", ParameterType::text},      {"int", ParameterType::integer},  {"real", ParameterType::real},
+          {"bool", ParameterType::boolean},   {"bytes", ParameterType::bytes},  {"text[]", ParameterType::texts},
+          {"int[]", ParameterType::integers}, {"real[]", ParameterType::reals}, {"bool[]", ParameterType::booleans}};
 }
 
 // [database.NAME.settings]: a parameter of the session that each request sets.
@@ -44,6 +44,7 @@ struct DatabaseOptions {
   std::optional<Located<std::string>> role;     // PostgreSQL only; where it comes from is the api's matter
   Located<std::string> anonymous_role;          // PostgreSQL only
   std::vector<Named<SettingOptions>> settings;  // PostgreSQL only
+  Located<bool> untrusted = {false};            // SQLite only
   Position position;
   std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 
@@ -106,6 +107,10 @@ struct DatabaseOptions {
             "PostgreSQL: what each request sets for its transaction, with or without `role`: `TimeZone = "
             "\"header.time-zone\"`, or a name with a dot of your own for `current_setting()`, which is empty where the "
             "request has no value. `request.jwt.claims` and its like are set too.");
+    v.field("untrusted", &DatabaseOptions::untrusted,
+            "SQLite: the file comes from somebody else (`PRAGMA trusted_schema = 0`). Its views, triggers, CHECKs, "
+            "defaults and generated columns then use only what SQLite calls innocuous: neither JSON functions nor "
+            "virtual tables such as FTS5's. A statement that needs more is refused.");
     v.position(&DatabaseOptions::position);
   }
 };

@@ -323,6 +323,9 @@ bool fits(ParameterType type, std::string_view text) {
       constexpr std::array<std::string_view, 6> words{"true", "false", "t", "f", "1", "0"};
       return std::ranges::find(words, text) != words.end();
     }
+    case ParameterType::bytes:
+      return text.starts_with("\\x") && text.size() % 2 == 0 &&
+             text.find_first_not_of("0123456789abcdefABCDEF", 2) == text.npos;
     default:
       break;
   }

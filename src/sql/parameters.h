@@ -48,7 +48,7 @@ inline constexpr std::size_t statement_max_bytes = 16 << 20;
 [[nodiscard]] Result<ParsedSql> parse_parameters(std::string_view sql, PlaceholderStyle style);
 
 // Whether a text is a value of the type, of a list an element: decimal and in range, without blanks; `true`, `false`,
-// `t`, `f`, `1`, `0`.
+// `t`, `f`, `1`, `0`; `\x0aff`, with hexadecimal digits in pairs.
 [[nodiscard]] bool fits(ParameterType type, std::string_view text);
 
 // Error::position counts characters from 1, as PostgreSQL does; these convert from and to bytes of UTF-8.

@@ -43,7 +43,7 @@ struct Attribute {
 struct Column {
   std::string name;
   std::shared_ptr<const Type> type;
-  std::uint32_t type_id = 0;  // the database's own number for the type (PostgreSQL: its OID); 0: it has none
+  std::uint32_t type_id = 0;    // the database's own number for the type (PostgreSQL: its OID); 0: it has none
   std::string declared_type{};  // SQLite: as the table declares it; empty: it is no table's column, or has none
 };
 

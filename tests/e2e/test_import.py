@@ -169,6 +169,23 @@ def test_a_batch_has_as_many_rows_as_it_is_told(target):
     assert "1 inserted, 0 updated, 0 unchanged" in target.run("films", "films.csv", "--batch", "10")
 
 
+def test_no_password_is_in_the_checkpoint_or_in_a_message(tmp_path, postgres):
+    postgres.psql("DROP TABLE IF EXISTS parts, films CASCADE; CREATE TABLE films (id int PRIMARY KEY, slug text, score real)")
+    write_films(tmp_path / "films.csv", [["a", 1, 1], ["b", "none", 2]])
+    url = postgres.url()
+
+    def run(database, code=1):
+        done = subprocess.run([SLUICE, "import", "films", "films.csv", "--batch", "1", "--database", database], cwd=tmp_path,
+                              text=True, capture_output=True, timeout=60)
+        assert done.returncode == code and "hush" not in done.stdout + done.stderr, done.stderr
+        return done.stderr
+    run(url + ("&" if "?" in url else "?") + "password=hush")
+    checkpoint = (tmp_path / "films.csv.sluice-import").read_text()
+    assert "rows 1" in checkpoint and "password=***" in checkpoint and "hush" not in checkpoint
+    # With another URL it is not gone on with, and the message names the first.
+    assert "password=***" in run(url)
+
+
 def test_killed_and_gone_on(target):
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
     path = target.folder / "films.csv"

@@ -15,10 +15,10 @@ CONFIG = '''
 url = "sqlite:never-opened.db"
 [[endpoint]]
 path = "/films"
-query = "any"
 get = "SELECT id, slug FROM films ORDER BY id"
 post = "INSERT INTO films (id, slug) VALUES (:id, :slug) RETURNING id, slug"
 params = { id = { type = "int", required = true }, slug = "text" }
+query = "any"
 [[endpoint]]
 path = "/slow"
 get = "%s"

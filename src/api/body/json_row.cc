@@ -182,7 +182,9 @@ bool JsonRow::value(std::uint32_t field) {
       if (!string(raw)) return false;
       if (raw.escaped && decoded_.empty())
         static_cast<void>(decoded_.reserve(static_cast<std::size_t>(end_ - begin_) + Chunk::size));
-      read = {Value::Kind::string, raw.escaped ? decoded(raw, decoded_) : std::string_view(raw.begin, raw.end)};
+      read = {.kind = Value::Kind::string,
+              .text = raw.escaped ? decoded(raw, decoded_) : std::string_view(raw.begin, raw.end),
+              .json = {from, at_}};
       break;
     }
     case '{':
@@ -196,7 +198,7 @@ bool JsonRow::value(std::uint32_t field) {
       break;
     case 'n':
       if (!word("null")) return false;
-      if (node.named()) fields_.set(node, {Value::Kind::null, {}});
+      if (node.named()) fields_.set(node, {.kind = Value::Kind::null, .text = {}, .json = {from, at_}});
       return true;
     case 't':
       if (!word("true")) return false;

@@ -24,6 +24,7 @@ struct Value {
   };
   Kind kind = Kind::missing;
   std::string_view text;
+  std::string_view json{};  // of json, ndjson and csj: a string or null as it is written, `"a\u00e9"`; else empty
 };
 
 // What rows are made of. A name is a field's ("a"), one inside of objects ("a.b"), or "" for the whole row as json,

@@ -219,7 +219,9 @@ TEST(DocumentHandler, TellsWhoHasItAlready) {
   EXPECT_EQ(status_of(published, {{"If-None-Match", tag}}), 304);
   EXPECT_EQ(status_of(published, {{"if-none-match", weak}}), 304);
   EXPECT_EQ(status_of(published, {{"if-none-match", listed}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", "*"}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", tag}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", "*"}}), 304);
+  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", "*"}}), 400);
   EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\", "}}), 200);
   EXPECT_NE(Published("{} ").tag, tag);
 }

@@ -148,6 +148,7 @@ Schema schema_of(sql::ParameterType type) {
       return number(Use::request);
     case sql::ParameterType::boolean:
       return {.type = "boolean", .members = {}, .or_else = {}};
+    case sql::ParameterType::bytes:
     case sql::ParameterType::text:
       break;
     default:

@@ -33,6 +33,9 @@ void check_roles(const sql::DatabaseOptions& database, const Complain& complain)
 void check_database(const sql::DatabaseOptions& database, const Complain& complain) {
   const sql::DatabaseOptions defaults;
   if (!database.is_sqlite()) {
+    if (database.untrusted.value) {
+      complain(database.untrusted.position, "\"untrusted\" is for SQLite, and this database is PostgreSQL");
+    }
     if (!database.prepared.value && database.pipeline.position.line != 0) {
       complain(database.pipeline.position,
                "\"pipeline\" needs prepared statements: without, each request has a connection for itself",

@@ -442,6 +442,8 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
             "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
             "remove \"pipeline\" or \"prepared = false\"\n");
+  EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nuntrusted = true\n"),
+            "6:13 \"untrusted\" is for SQLite, and this database is PostgreSQL\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nbatch = 2\n"),
             "6:9 \"batch\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),

@@ -79,15 +79,13 @@ TEST(Render, MasksPasswords) {
 
 TEST(Render, MasksSecrets) {
   EXPECT_EQ(shown(R"(secret = "hunter2" # x)"), R"(secret = "*******" # x)");
-  EXPECT_EQ(shown(R"(a = { type = "jtw", secret="hun\"ter\\", x = "y" })"),
-            R"(a = { type = "jtw", secret="**********", x = "y" })");
+  EXPECT_EQ(shown(R"(a = { type = "jtw", secret="hun\"ter\\", x = "y" })"), R"(a = { type = "jtw", secret="**********", x = "y" })");
   EXPECT_EQ(shown(R"("secret" = 'hun"ter\')"), R"("secret" = '********')");
   EXPECT_EQ(shown(R"(policy.a.secret = "hunter2)"), R"(policy.a.secret = "*******)");
   EXPECT_EQ(shown(R"(secret = """hunter2""")"), R"(secret = """*******""")");
   EXPECT_EQ(shown(R"(secret_file = "key" # secret, x)"), R"(secret_file = "key" # secret, x)");
   EXPECT_EQ(shown(R"(secret = "${JWT_SECRET}")"), R"(secret = "${JWT_SECRET}")");
-  for (const char* line :
-       {"secret", "secret =", "secret = ", "secret = \"", "secret = \"\"", "secret = \"a\\", "secret = 7"}) {
+  for (const char* line : {"secret", "secret =", "secret = ", "secret = \"", "secret = \"\"", "secret = \"a\\", "secret = 7"}) {
     EXPECT_EQ(shown(line).size(), std::string(line).size()) << line;
   }
 }

@@ -100,8 +100,7 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
   };
   auto unused = [&](std::string_view name, Position position) {
     if (std::ranges::find(used, name) != used.end()) return;
-    errors.push_back({position,
-                      fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
+    errors.push_back({position, fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
                                   several ? "its statements do" : "the statement does", name),
                       hint(name)});
   };

@@ -39,6 +39,8 @@ std::string_view name_of(ParameterType type) {
       return "real";
     case ParameterType::boolean:
       return "bool";
+    case ParameterType::bytes:
+      return "bytes";
     default:
       return "a list";
   }
@@ -50,7 +52,7 @@ std::string_view name_of(ParameterType type) {
 bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dialect) {
   if (sql::is_list(declared)) return !schema.type.empty() && schema.type != "array";
   if (schema.type == "integer") {
-    return declared == ParameterType::text || declared == ParameterType::boolean ||
+    return declared == ParameterType::text || declared == ParameterType::boolean || declared == ParameterType::bytes ||
            (declared == ParameterType::real && dialect == sql::Dialect::postgres);
   }
   if (schema.type == "number") return declared == ParameterType::boolean;

@@ -312,7 +312,7 @@ class Import {
     if (!prepared) return fault(describe(prepared.error()));
     plan_.emplace(method, endpoint_, method_options_, pattern_, std::move(*prepared));
     plan_->shape.delimiter = delimiter_;
-    if (dialect_ == sql::Dialect::postgres) plan_->take_types(table_);
+    plan_->take_types(table_);
     target_ += " " + table_.name;
     for (const std::string& name : columns) target_ += " " + sql::quoted_identifier(name);
     std::vector<std::string> keys = keys_;

@@ -19,6 +19,8 @@ std::uint32_t oid_of(ParameterType type) {
       return 701;  // float8
     case ParameterType::boolean:
       return 16;
+    case ParameterType::bytes:
+      return 17;  // bytea
     case ParameterType::text:
       break;
     case ParameterType::texts:

@@ -133,10 +133,16 @@ class Builder {
       const std::string name = quoted_identifier(column.name);
       const std::string value = column.shared ? shared(column) : "s." + name;
       const std::string flag = "s." + flag_of(column);
+      const TableColumn& there = *table_.find(column.name);
+      std::string one = shows_another(dialect_, there, "t." + name, value);
+      if (column.optional) one = "(" + flag + " AND " + one + ")";
       assignments += (assignments.empty() ? "" : ", ") + name + " = ";
-      assignments += column.optional ? "CASE WHEN " + flag + " THEN " + value + " ELSE t." + name + " END" : value;
-      const std::string one = is_another("t." + name, value, table_.find(column.name)->equality);
-      differs += (differs.empty() ? "" : " OR ") + (column.optional ? "(" + flag + " AND " + one + ")" : one);
+      // Where another column differs, JSON that shows as the same stays too.
+      const bool may_stay = column.optional || is_json(there.kind);
+      assignments +=
+          may_stay ? "CASE WHEN " + (is_json(there.kind) ? one : flag) + " THEN " + value + " ELSE t." + name + " END"
+                   : value;
+      differs += (differs.empty() ? "" : " OR ") + one;
     }
     if (assignments.empty()) return {};
     return "UPDATE " + table_.name + " AS t SET " + assignments + " FROM " + std::string(from) + " AS s" +
@@ -255,14 +261,6 @@ class Builder {
       if (column.key && column.shared) sql += "t." + quoted_identifier(column.name) + " = " + shared(column) + " AND ";
     }
     return sql;
-  }
-  // What is equal to a type's or a collation's comparison alone is another value all the same.
-  [[nodiscard]] std::string is_another(const std::string& there, const std::string& value, Equality equality) const {
-    if (!postgres()) return there + " IS NOT " + value + " COLLATE BINARY";
-    const std::string by_value = there + " IS DISTINCT FROM " + value;
-    if (equality == Equality::exact) return by_value;
-    const std::string by_text = there + "::text COLLATE \"C\" IS DISTINCT FROM " + value + "::text COLLATE \"C\"";
-    return equality == Equality::text ? by_text : "(" + by_value + " OR " + by_text + ")";
   }
   // Of t and s. The table's column stands on the left: SQLite compares by its collation.
   [[nodiscard]] std::string where_same(bool with_shared) const {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <ranges>
 
+#include "sql/json_literal.h"
+
 namespace sluice::sql {
 namespace {
 
-// In both: name, type, not null, generated, default, collation, equality, array, row id, its number, the numbers of
-// each unique index's columns ("1 2;3"), whether it may have indices, strict.
+// In both: name, type, not null, generated, default, collation, equality, row id, its number, the numbers of each
+// unique index's columns ("1 2;3"), whether it may have indices, strict.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
@@ -17,22 +19,20 @@ constexpr std::string_view postgres_columns =
     // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; the floating ones and their arrays.
     " CASE WHEN b.oid IN (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1700, 2950) THEN 'exact'"
     " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END,"
-    " (SELECT e.typdelim::text || CASE WHEN e.oid IN (114, 3802) THEN 'j' ELSE '' END FROM pg_type e"
-    "  WHERE b.typcategory = 'A' AND e.oid = b.typelem), false, a.attnum,"
+    " false, a.attnum,"
     " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
     "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
     "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false"
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-    " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype, y.typcategory, y.typelem"
-    "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typcategory, "
-    "y.typelem"
+    " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype"
+    "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype"
     "  FROM base JOIN pg_type y ON y.oid = base.typbasetype WHERE base.typtype = 'd')"
-    "  SELECT base.oid, base.typcategory, base.typelem FROM base WHERE base.typtype <> 'd') b"
+    "  SELECT base.oid FROM base WHERE base.typtype <> 'd') b"
     " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
     " WHERE a.attrelid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 constexpr std::string_view sqlite_columns =
     "SELECT c.name, c.type, c.\"notnull\", c.hidden <> 0, c.dflt_value, nullif(sluice_collation(:name, c.name),"
-    " 'BINARY'), 'exact', NULL, c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
+    " 'BINARY'), 'exact', c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
     " (SELECT max(p.pk) FROM pragma_table_xinfo(:name) p) = 1, c.cid,"
     // An index by another collation than the column's is of no use, but for columns that compare by their bytes.
     " (SELECT group_concat(u.cids, ';') FROM (SELECT group_concat(k.cid, ' ') AS cids"
@@ -46,18 +46,62 @@ bool is_true(const Field& field) { return field.view() == "t" || field.view() ==
 
 std::string text_of(const Field& field) { return field.is_null() ? std::string{} : std::string(field.view()); }
 
-// ",", or ",j" where the elements are JSON.
-std::optional<ArrayForm> array_of(const Field& field) {
-  if (field.is_null()) return std::nullopt;
-  return ArrayForm{.delimiter = field.view().front(), .of_json = field.view().ends_with('j')};
-}
-
 Equality equality_of(std::string_view text) {
   if (text == "exact") return Equality::exact;
   return text == "both" ? Equality::both : Equality::text;
 }
 
+// What columns make of values. PostgreSQL says the types of a statement's columns, which are never domains.
+core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& table, std::uint32_t id) {
+  if (dialect == Dialect::sqlite) {
+    for (TableColumn& column : table.columns) column.kind = sqlite_column_kind(column.type);
+    co_return Result<void>{};
+  }
+  std::string names;
+  for (const TableColumn& column : table.columns) names += (names.empty() ? "" : ", ") + quoted_identifier(column.name);
+  const auto statement = co_await database.prepare("SELECT " + names + " FROM " + table.name, id, {});
+  if (!statement) co_return std::unexpected(statement.error());
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const auto& type = statement->columns[i].type;
+    if (type->form == Form::json) table.columns[i].kind = ColumnKind::server_json;
+    if (has_literal(*type)) table.columns[i].nested = type;
+  }
+  co_return Result<void>{};
+}
+
+// PostgreSQL: translate() makes of each line's end a blank, which is what it means in JSON.
+std::string on_one_line(Dialect dialect, const std::string& json) {
+  return dialect == Dialect::postgres ? "translate(" + json + "::text, chr(10) || chr(13), '  ') COLLATE \"C\""
+                                      : "replace(replace(" + json + ", char(10), ' '), char(13), ' ')";
+}
+
+std::string shows_another_json(Dialect dialect, const std::string& there, const std::string& value) {
+  const std::string differs = on_one_line(dialect, there) +
+                              (dialect == Dialect::postgres ? " IS DISTINCT FROM " : " IS NOT ") +
+                              on_one_line(dialect, value);
+  if (dialect == Dialect::postgres) {
+    return "CASE WHEN " + value + " IS NULL THEN " + there + "::text <> 'null' ELSE " + differs + " END";
+  }
+  // Text that is no JSON is shown as a string of JSON.
+  const std::string exactly = there + " IS NOT " + value + " COLLATE BINARY";
+  return "CASE WHEN " + value + " IS NULL THEN " + there + " <> 'null' COLLATE BINARY WHEN typeof(" + there +
+         ") <> 'text' OR typeof(" + value + ") <> 'text' THEN " + exactly + " WHEN json_valid(" + there + ") THEN " +
+         differs + " WHEN json_valid(" + value + ") THEN json_extract(" + value + ", '$') IS NOT " + there +
+         " COLLATE BINARY ELSE " + exactly + " END";
+}
+
 }  // namespace
+
+std::string shows_another(Dialect dialect, const TableColumn& column, const std::string& there,
+                          const std::string& value) {
+  if (is_json(column.kind)) return shows_another_json(dialect, there, value);
+  // What is equal to a type's or a collation's comparison alone is another value all the same.
+  if (dialect == Dialect::sqlite) return there + " IS NOT " + value + " COLLATE BINARY";
+  const std::string by_value = there + " IS DISTINCT FROM " + value;
+  if (column.equality == Equality::exact) return by_value;
+  const std::string by_text = there + "::text COLLATE \"C\" IS DISTINCT FROM " + value + "::text COLLATE \"C\"";
+  return column.equality == Equality::text ? by_text : "(" + by_value + " OR " + by_text + ")";
+}
 
 const TableColumn* Table::find(std::string_view column) const {
   const auto found = std::ranges::find(columns, column, &TableColumn::name);
@@ -107,13 +151,12 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
                                .default_value = text_of(row[4]),
                                .not_null = is_true(row[2]),
                                .generated = is_true(row[3]),
-                               .row_id = is_true(row[8]),
-                               .array = array_of(row[7])});
-      numbers.emplace_back(row[9].view());
+                               .row_id = is_true(row[7])});
+      numbers.emplace_back(row[8].view());
       if (table.columns.back().row_id) table.unique.push_back({table.columns.back().name});
-      indices = text_of(row[10]);
-      table.has_indices = is_true(row[11]);
-      table.strict = is_true(row[12]);
+      indices = text_of(row[9]);
+      table.has_indices = is_true(row[10]);
+      table.strict = is_true(row[11]);
     }
   }
   for (const auto index : std::views::split(indices, ';')) {
@@ -125,6 +168,9 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
   }
   if (table.columns.empty()) {
     co_return std::unexpected(Error{Failure::statement, {}, "there is no table \"" + name + "\"", 0});
+  }
+  if (auto known = co_await find_kinds(database, dialect, table, id); !known) {
+    co_return std::unexpected(std::move(known.error()));
   }
   co_return table;
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/task.h"
-#include "sql/array_literal.h"
+#include "sql/column_kind.h"
 #include "sql/database.h"
 
 namespace sluice::sql {
@@ -26,9 +26,10 @@ struct TableColumn {
   Equality equality{};        // PostgreSQL
   std::string default_value;  // an SQL expression; empty: none
   bool not_null = false;
-  bool generated = false;            // the database makes its values: nobody else may
-  bool row_id = false;               // SQLite: never NULL, whatever is declared
-  std::optional<ArrayForm> array{};  // PostgreSQL, by its base type; nothing: it is none
+  bool generated = false;  // the database makes its values: nobody else may
+  bool row_id = false;     // SQLite: never NULL, whatever is declared
+  ColumnKind kind{};
+  std::shared_ptr<const Type> nested{};  // PostgreSQL: of an array or a composite type; null: it is neither
 };
 
 struct Table {
@@ -44,6 +45,12 @@ struct Table {
 };
 
 enum class Dialect : std::uint8_t { postgres, sqlite };
+
+// An SQL condition: the column's value `there` and the expression `value`, which has the column's type, show as
+// different values. JSON's null and SQL's NULL show as the same, so that `null` changes neither; so does JSON whose
+// lines end elsewhere, as answers that have a row in a line write it.
+[[nodiscard]] std::string shows_another(Dialect dialect, const TableColumn& column, const std::string& there,
+                                        const std::string& value);
 
 // "name", quoted as an SQL identifier.
 [[nodiscard]] std::string quoted_identifier(std::string_view name);

@@ -17,6 +17,7 @@
 #include "sql/parameters.h"
 #include "sql/set/constraints.h"
 #include "sql/sqlite/column_lists.h"
+#include "sql/sqlite/json_results.h"
 
 namespace sluice::sql::sqlite {
 namespace {
@@ -199,8 +200,9 @@ Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& option
 Result<void> Connection::set_up(const SqliteOptions& options) {
   sqlite3_extended_result_codes(database_, 1);
   sqlite3_busy_timeout(database_, static_cast<int>(options.busy_timeout_ms));
-  std::string pragmas = fmt::format("PRAGMA cache_size = -{}; PRAGMA mmap_size = {}; PRAGMA trusted_schema = 0;",
-                                    options.cache_kib, purpose_ == Purpose::look_up ? options.mmap_bytes : 0);
+  std::string pragmas =
+      fmt::format("PRAGMA cache_size = -{}; PRAGMA mmap_size = {}; PRAGMA trusted_schema = {};", options.cache_kib,
+                  purpose_ == Purpose::look_up ? options.mmap_bytes : 0, options.untrusted ? 0 : 1);
   if (purpose_ == Purpose::write) {
     pragmas += fmt::format("PRAGMA synchronous = {}; PRAGMA foreign_keys = {};", options.durable ? "FULL" : "NORMAL",
                            options.foreign_keys ? 1 : 0);
@@ -320,9 +322,14 @@ void Connection::read_shape(Prepared& prepared) {
   prepared.names.clear();
   prepared.listed_for = nullptr;
   for (int i = 0; i < columns; ++i) {
-    prepared.columns.push_back(declared_form(sqlite3_column_decltype(prepared.handle, i)));
+    const char* const type = sqlite3_column_decltype(prepared.handle, i);
+    prepared.columns.push_back(sqlite_column_kind(type == nullptr ? "" : type));
     const char* name = sqlite3_column_name(prepared.handle, i);
     prepared.names.emplace_back(name == nullptr ? "" : name);
+  }
+  const std::vector<bool> json = json_results(prepared.text, prepared.columns.size());
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (json[i]) prepared.columns[i] = ColumnKind::json;
   }
   if (purpose_ == Purpose::look_up) prepared.plan = plan_of(database_, prepared.text);
   prepared.recompiled = sqlite3_stmt_status(prepared.handle, SQLITE_STMTSTATUS_REPREPARE, 0);
@@ -404,6 +411,7 @@ Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, 
   for (std::size_t i = 0; i < statement.columns.size(); ++i) {
     const char* const type = sqlite3_column_decltype(handle, static_cast<int>(i));
     if (type != nullptr) statement.columns[i].declared_type = type;
+    if (type == nullptr && (*prepared)->columns[i] == ColumnKind::json) statement.columns[i].declared_type = "JSON";
   }
   return statement;
 }

@@ -42,7 +42,7 @@ struct Prepared {
 
   std::string text;
   sqlite3_stmt* handle = nullptr;
-  std::vector<Declared> columns;
+  std::vector<ColumnKind> columns;
   std::vector<std::string> names;   // of the columns
   std::vector<std::string> writes;  // tables of the file that it may write, through triggers and foreign keys too
   Plan plan;

@@ -8,15 +8,15 @@ namespace sluice::sql {
 // One SQLite file. The file must exist: a mistyped path is an error at start, never a new and empty database.
 struct SqliteOptions {
   std::string path;
-  bool read_only = false;                 // open nothing for writing; WAL mode is then whatever the file has
-  std::uint32_t busy_timeout_ms = 2'000;  // how long a pool thread or the writer waits for another process's lock
-  std::uint64_t mmap_bytes = 1ull << 30;  // how much of the file look-ups on a core read through memory mapping
-  std::uint32_t cache_kib = 2'048;        // page cache of each connection
-  std::uint32_t scan_connections = 2;     // statements of one core that run in the blocking pool at a time
-  std::uint32_t scan_queue = 64;          // statements of one core that wait for such a connection; more are refused
-  std::uint32_t scan_wait_ms = 5'000;     // how long they wait before they are refused
-  std::uint32_t statement_timeout_ms =
-      30'000;                               // SQLite's work for a block of a scan, unless the query says; 0: unbounded
+  bool read_only = false;                   // open nothing for writing; WAL mode is then whatever the file has
+  bool untrusted = false;                   // somebody else made the file: its schema uses only what is innocuous
+  std::uint32_t busy_timeout_ms = 2'000;    // how long a pool thread or the writer waits for another process's lock
+  std::uint64_t mmap_bytes = 1ull << 30;    // how much of the file look-ups on a core read through memory mapping
+  std::uint32_t cache_kib = 2'048;          // page cache of each connection
+  std::uint32_t scan_connections = 2;       // statements of one core that run in the blocking pool at a time
+  std::uint32_t scan_queue = 64;            // statements of one core that wait for such a connection; more are refused
+  std::uint32_t scan_wait_ms = 5'000;       // how long they wait before they are refused
+  std::uint32_t statement_timeout_ms = 30'000;  // SQLite's work for a block of a scan, unless the query says; 0: unbounded
   bool durable = true;                      // synchronous=FULL: an answered write survives a power cut
   bool foreign_keys = true;                 // the writer enforces foreign keys
   std::uint32_t row_bytes = 64 << 20;       // of a row of an answer, and of each value

@@ -9,6 +9,7 @@
 #include <simdjson.h>
 #include <sqlite3.h>
 
+#include "sql/parameters.h"
 #include "sql/sqlite/json_text.h"
 
 namespace sluice::sql::sqlite {
@@ -70,21 +71,12 @@ void append_repaired(RowBlock& block, std::string_view text) {
   block.add_written(static_cast<std::size_t>(out - begin), Form::text);
 }
 
-void append_text(RowBlock& block, std::string_view text, Declared declared) {
+void append_text(RowBlock& block, std::string_view text, ColumnKind kind) {
   if (text.empty()) return block.add_static("", 0, Form::text);
   if (!is_utf8(text)) [[unlikely]]
     return append_repaired(block, text);
-  const bool json = declared == Declared::json && is_json(text);
+  const bool json = kind == ColumnKind::json && is_json(text);
   block.add_copy(text.data(), text.size(), json ? Form::json : Form::text);
-}
-
-void append_integer(RowBlock& block, std::int64_t value, Declared declared) {
-  if (declared == Declared::boolean && (value == 0 || value == 1)) {
-    return block.add_static(value == 1 ? "t" : "f", 1, Form::boolean);
-  }
-  char* const begin = block.reserve(20);
-  const auto written = std::to_chars(begin, begin + 20, value);
-  block.add_written(static_cast<std::size_t>(written.ptr - begin), Form::number);
 }
 
 void append_real(RowBlock& block, double value) {
@@ -100,6 +92,17 @@ void append_real(RowBlock& block, double value) {
     *end++ = '0';
   }
   block.add_written(static_cast<std::size_t>(end - begin), Form::number);
+}
+
+void append_integer(RowBlock& block, std::int64_t value, ColumnKind kind) {
+  if (kind == ColumnKind::boolean && (value == 0 || value == 1)) {
+    return block.add_static(value == 1 ? "t" : "f", 1, Form::boolean);
+  }
+  if (kind == ColumnKind::real) [[unlikely]]
+    return append_real(block, static_cast<double>(value));
+  char* const begin = block.reserve(20);
+  const auto written = std::to_chars(begin, begin + 20, value);
+  block.add_written(static_cast<std::size_t>(written.ptr - begin), Form::number);
 }
 
 std::unexpected<Error> bad_argument(std::span<const Parameter> parameters, std::size_t index, std::string_view why) {
@@ -124,6 +127,17 @@ std::optional<bool> parse_boolean(std::string_view text) {
   return std::nullopt;
 }
 
+// Of hexadecimal digits.
+std::string bytes_of(std::string_view digits) {
+  std::string bytes(digits.size() / 2, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::uint8_t byte = 0;
+    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, byte, 16);
+    bytes[i] = static_cast<char>(byte);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view text) {
@@ -133,17 +147,7 @@ bool is_utf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
-Declared declared_form(const char* declared_type) {
-  if (declared_type == nullptr) return Declared::nothing;
-  if (sqlite3_stricmp(declared_type, "json") == 0 || sqlite3_stricmp(declared_type, "jsonb") == 0)
-    return Declared::json;
-  if (sqlite3_stricmp(declared_type, "bool") == 0 || sqlite3_stricmp(declared_type, "boolean") == 0) {
-    return Declared::boolean;
-  }
-  return Declared::nothing;
-}
-
-void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Declared> columns) {
+void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns) {
   for (int i = 0; i < static_cast<int>(columns.size()); ++i) {
     // An unprotected value, but no other thread has this connection: one call where column_type, column_text and
     // column_bytes would each look it up anew.
@@ -212,7 +216,9 @@ Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments, 
         }
         case ParameterType::real: {
           const auto number = parse_number<double>(text);
-          if (!number || !std::isfinite(*number)) return bad_argument(parameters, i, "is not a finite number");
+          const bool finite = number && std::isfinite(*number);
+          if (!finite && text != "Infinity" && text != "-Infinity")
+            return bad_argument(parameters, i, "is not a finite number");
           code = sqlite3_bind_double(statement, index, *number);
           break;
         }
@@ -220,6 +226,13 @@ Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments, 
           const auto value = parse_boolean(text);
           if (!value) return bad_argument(parameters, i, "is neither true nor false");
           code = sqlite3_bind_int(statement, index, *value ? 1 : 0);
+          break;
+        }
+        case ParameterType::bytes: {
+          if (!fits(ParameterType::bytes, text))
+            return bad_argument(parameters, i, "is not \\x and hexadecimal digits");
+          const std::string bytes = bytes_of(text.substr(2));
+          code = sqlite3_bind_blob64(statement, index, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
           break;
         }
         default:  // text, and lists as JSON

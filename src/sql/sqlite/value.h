@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sql/column_kind.h"
 #include "sql/database.h"
 #include "sql/sqlite/row_block.h"
 
@@ -14,14 +15,10 @@ struct sqlite3_stmt;
 
 namespace sluice::sql::sqlite {
 
-// What a column's declared type adds to what each value says of itself.
-enum class Declared : std::uint8_t { nothing, json, boolean };
-
-[[nodiscard]] Declared declared_form(const char* declared_type);
-
 // Adds the statement's current row. Integers and reals become text, reals always with a point or an exponent; text
-// that is not UTF-8 has its broken parts replaced by U+FFFD.
-void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Declared> columns);
+// that is not UTF-8 has its broken parts replaced by U+FFFD. The kinds add to what each value says of itself: a
+// boolean, JSON, and a REAL that RETURNING gives as the integer that SQLite stores it as.
+void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns);
 
 // Arguments that outlive their request: for another thread, or for later.
 struct OwnedArguments {

@@ -28,7 +28,8 @@ class ValueTest : public ::testing::Test {
         << sqlite3_errmsg(database_);
     declared_.clear();
     for (int i = 0; i < sqlite3_column_count(statement_); ++i) {
-      declared_.push_back(declared_form(sqlite3_column_decltype(statement_, i)));
+      const char* const type = sqlite3_column_decltype(statement_, i);
+      declared_.push_back(sqlite_column_kind(type == nullptr ? "" : type));
     }
   }
   std::vector<std::string> row() {
@@ -47,7 +48,7 @@ class ValueTest : public ::testing::Test {
 
   sqlite3* database_ = nullptr;
   sqlite3_stmt* statement_ = nullptr;
-  std::vector<Declared> declared_;
+  std::vector<ColumnKind> declared_;
 };
 
 TEST_F(ValueTest, Numbers) {
@@ -148,6 +149,28 @@ TEST_F(ValueTest, Binds) {
   EXPECT_EQ(row(), (std::vector<std::string>{"42", "1.5", "1", "'42'", "null", "'text'", "''"}));
 }
 
+TEST_F(ValueTest, BindsWhatAnswersShowOfOtherValues) {
+  prepare("SELECT ?1, ?2, ?3, hex(?3), typeof(?4), hex(?4)");
+  const Argument arguments[] = {{"Infinity", ParameterType::real},
+                                {"-Infinity", ParameterType::real},
+                                {"\\x00fF41", ParameterType::bytes},
+                                {"\\x", ParameterType::bytes}};
+  ASSERT_TRUE(bind(statement_, arguments));
+  EXPECT_EQ(row(), (std::vector<std::string>{"Infinity", "-Infinity",
+                                             std::string("bytes \0\xFF"
+                                                         "A",
+                                                         9),
+                                             "'00FF41'", "'blob'", "''"}));
+}
+
+TEST_F(ValueTest, AnIntegerOfARealColumnIsAReal) {
+  ASSERT_EQ(sqlite3_exec(database_, "CREATE TABLE r(a REAL, b DOUBLE PRECISION, c NUMERIC)", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  // SQLite's RETURNING gives 5 where SELECT gives 5.0.
+  prepare("INSERT INTO r VALUES (5, -3, 5) RETURNING a, b, c");
+  EXPECT_EQ(row(), (std::vector<std::string>{"5.0", "-3.0", "5"}));
+}
+
 TEST_F(ValueTest, RefusesArguments) {
   prepare("SELECT ?1");
   const std::pair<const char*, ParameterType> wrong[] = {
@@ -167,6 +190,10 @@ TEST_F(ValueTest, RefusesArguments) {
       {"TRUE", ParameterType::boolean},
       {"2", ParameterType::boolean},
       {"\xFF", ParameterType::text},
+      {"", ParameterType::bytes},
+      {"41", ParameterType::bytes},
+      {"\\x4", ParameterType::bytes},
+      {"\\x4g", ParameterType::bytes},
   };
   const std::vector<Parameter> parameters{{"id", std::nullopt}};
   for (const auto& [text, type] : wrong) {

@@ -1,0 +1,23 @@
+#include "sql/column_kind.h"
+
+#include <algorithm>
+#include <string>
+
+namespace sluice::sql {
+
+ColumnKind sqlite_column_kind(std::string_view declared_type) {
+  std::string type(declared_type);
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  const auto has = [&](std::string_view word) { return type.contains(word); };
+  if (type.empty() || type == "ANY") return ColumnKind::any;
+  if (type == "JSON" || type == "JSONB") return ColumnKind::json;
+  if (type == "BOOL" || type == "BOOLEAN") return ColumnKind::boolean;
+  if (has("INT")) return ColumnKind::integer;
+  if (has("CHAR") || has("CLOB") || has("TEXT")) return ColumnKind::text;
+  if (has("BLOB")) return ColumnKind::bytes;
+  if (has("REAL") || has("FLOA") || has("DOUB")) return ColumnKind::real;
+  return has("NUM") || has("DEC") ? ColumnKind::numeric : ColumnKind::other;
+}
+
+}  // namespace sluice::sql

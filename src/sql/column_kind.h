@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice::sql {
+
+// What a column makes of the values that are written to it, as far as its declared type decides that.
+enum class ColumnKind : std::uint8_t {
+  by_server,    // PostgreSQL reads the value's text as the column's type
+  server_json,  // likewise: json, jsonb
+  // SQLite.
+  any,  // BLOB affinity without the name, ANY of a STRICT table; a parameter of a statement, whose column is unknown
+  integer,  // these three by their affinity
+  real,
+  text,
+  numeric,  // NUMERIC affinity by a name of numbers: NUMERIC, DECIMAL(10,2), NUMBER
+  other,    // NUMERIC affinity by any other name: DATE, STRING
+  bytes,    // BLOB
+  boolean,  // BOOL, BOOLEAN
+  json,     // JSON, JSONB
+};
+
+[[nodiscard]] constexpr bool is_json(ColumnKind kind) {
+  return kind == ColumnKind::json || kind == ColumnKind::server_json;
+}
+
+// By SQLite's rules for names (sqlite.org/datatype3.html, 3.1), which give BOOLEAN and JSON the affinity NUMERIC.
+[[nodiscard]] ColumnKind sqlite_column_kind(std::string_view declared_type);
+
+}  // namespace sluice::sql

@@ -1,0 +1,36 @@
+#include "sql/column_kind.h"
+
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace sluice::sql {
+namespace {
+
+TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
+  const std::pair<const char*, ColumnKind> declared[] = {
+      {"", ColumnKind::any},
+      {"any", ColumnKind::any},  // keeps what it is given in a STRICT table, and says as little elsewhere
+      {"INTEGER", ColumnKind::integer},
+      {"bigint", ColumnKind::integer},
+      {"FLOATING POINT", ColumnKind::integer},  // as SQLite has it: there is INT in it
+      {"varchar(20)", ColumnKind::text},
+      {"Text", ColumnKind::text},
+      {"CLOB", ColumnKind::text},
+      {"blob", ColumnKind::bytes},
+      {"DOUBLE PRECISION", ColumnKind::real},
+      {"float", ColumnKind::real},
+      {"DECIMAL(10,2)", ColumnKind::numeric},
+      {"number", ColumnKind::numeric},
+      {"Boolean", ColumnKind::boolean},
+      {"BOOL", ColumnKind::boolean},
+      {"json", ColumnKind::json},
+      {"JSONB", ColumnKind::json},
+      {"DATE", ColumnKind::other},
+      {"STRING", ColumnKind::other},
+  };
+  for (const auto& [type, kind] : declared) EXPECT_EQ(sqlite_column_kind(type), kind) << type;
+}
+
+}  // namespace
+}  // namespace sluice::sql

@@ -1,0 +1,82 @@
+#include "sql/tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace sluice::sql {
+namespace {
+
+using Kind = Token::Kind;
+
+constexpr std::array<std::string_view, 9> double_signs{"==", "<>", "!=", "<=", ">=", "||", "->", "<<", ">>"};
+
+bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+         (static_cast<unsigned char>(c) & 0x80) != 0;
+}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::size_t Tokens::skip(std::size_t i) const {
+  std::size_t depth = 0;
+  do {
+    if (is_sign(i, "(")) ++depth;
+    if (is_sign(i, ")") && depth != 0) --depth;
+    ++i;
+  } while (depth != 0 && i < size());
+  return i;
+}
+
+void Tokens::step() {
+  const char c = sql_[at_];
+  if (std::string_view(" \t\r\n\f\v").contains(c)) {
+    ++at_;
+  } else if (c == '-' && next() == '-') {
+    at_ = std::min(sql_.find('\n', at_), sql_.size());
+  } else if (c == '/' && next() == '*') {
+    const auto end = sql_.find("*/", at_ + 2);
+    at_ = end == sql_.npos ? sql_.size() : end + 2;
+  } else if (c == '\'' || c == '"' || c == '`' || c == '[') {
+    quoted(c == '[' ? ']' : c);
+  } else if (c == '?' && is_digit(next())) {
+    const std::size_t begin = ++at_;
+    while (at_ < sql_.size() && is_digit(sql_[at_])) ++at_;
+    add(Kind::parameter, std::string(sql_.substr(begin, at_ - begin)));
+  } else if (is_name(c)) {
+    const std::size_t begin = at_;
+    while (at_ < sql_.size() && (is_name(sql_[at_]) || (is_digit(c) && sql_[at_] == '.'))) ++at_;
+    add(is_digit(c) ? Kind::literal : Kind::word, lower(sql_.substr(begin, at_ - begin)));
+  } else {
+    const std::string_view two = sql_.substr(at_, 2);
+    const std::size_t size = sql_.substr(at_).starts_with("->>")                          ? 3
+                             : std::ranges::find(double_signs, two) != double_signs.end() ? 2
+                                                                                          : 1;
+    add(Kind::sign, std::string(sql_.substr(at_, size)));
+    at_ += size;
+  }
+}
+void Tokens::quoted(char close) {
+  const bool is_text = sql_[at_] == '\'';
+  std::string text;
+  for (++at_; at_ < sql_.size(); ++at_) {
+    if (sql_[at_] == close) {
+      if (close == ']' || next() != close) break;
+      ++at_;
+    }
+    text += sql_[at_];
+  }
+  at_ = std::min(at_ + 1, sql_.size());
+  add(is_text ? Kind::literal : Kind::quoted, lower(text));
+}
+
+}  // namespace sluice::sql

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::sql {
+
+struct Token {
+  enum class Kind : std::uint8_t { word, quoted, parameter, literal, sign, end };
+
+  Kind kind = Kind::end;
+  std::string text;  // in lower case, without its quotes; a parameter's number
+};
+
+// A statement as SQLite takes it, with the placeholders of ParsedSql::text, without its blanks and comments.
+class Tokens {
+ public:
+  explicit Tokens(std::string_view sql) : sql_(sql) {
+    while (at_ < sql_.size()) step();
+  }
+  // The tokens' own end, beyond them.
+  [[nodiscard]] const Token& operator[](std::size_t index) const { return index < all_.size() ? all_[index] : end_; }
+  [[nodiscard]] std::size_t size() const { return all_.size(); }
+
+  [[nodiscard]] bool is_word(std::size_t i, std::string_view word) const {
+    return (*this)[i].kind == Token::Kind::word && (*this)[i].text == word;
+  }
+  [[nodiscard]] bool is_sign(std::size_t i, std::string_view sign) const {
+    return (*this)[i].kind == Token::Kind::sign && (*this)[i].text == sign;
+  }
+  [[nodiscard]] bool is_identifier(std::size_t i) const {
+    return (*this)[i].kind == Token::Kind::word || (*this)[i].kind == Token::Kind::quoted;
+  }
+  // Behind what begins at `i`, with all of its parentheses.
+  [[nodiscard]] std::size_t skip(std::size_t i) const;
+
+ private:
+  void add(Token::Kind kind, std::string text) { all_.push_back({kind, std::move(text)}); }
+  [[nodiscard]] char next() const { return at_ + 1 < sql_.size() ? sql_[at_ + 1] : '\0'; }
+  void step();
+  void quoted(char close);
+
+  std::string_view sql_;
+  std::size_t at_ = 0;
+  std::vector<Token> all_;
+  const Token end_;
+};
+
+}  // namespace sluice::sql

@@ -1,0 +1,130 @@
+"""What SQLite's schemas and functions may do: triggers, views and CHECKs that call functions; JSON in answers."""
+import json
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import SLUICE
+
+# The first is from https://www.sqlite.org/fts5.html#external_content_tables, as it stands there.
+SCHEMA = '''
+CREATE TABLE tbl(a INTEGER PRIMARY KEY, b, c);
+CREATE VIRTUAL TABLE fts_idx USING fts5(b, c, content='tbl', content_rowid='a');
+CREATE TRIGGER tbl_ai AFTER INSERT ON tbl BEGIN
+  INSERT INTO fts_idx(rowid, b, c) VALUES (new.a, new.b, new.c);
+END;
+CREATE TRIGGER tbl_ad AFTER DELETE ON tbl BEGIN
+  INSERT INTO fts_idx(fts_idx, rowid, b, c) VALUES('delete', old.a, old.b, old.c);
+END;
+CREATE TRIGGER tbl_au AFTER UPDATE ON tbl BEGIN
+  INSERT INTO fts_idx(fts_idx, rowid, b, c) VALUES('delete', old.a, old.b, old.c);
+  INSERT INTO fts_idx(rowid, b, c) VALUES (new.a, new.b, new.c);
+END;
+CREATE TABLE docs (id INTEGER PRIMARY KEY, doc TEXT CHECK (json_valid(doc)));
+CREATE VIEW names AS SELECT id, json_extract(doc, '$.name') AS name FROM docs;
+CREATE TABLE films (id INTEGER PRIMARY KEY, title TEXT, extra JSON);
+CREATE TABLE tags (film INTEGER, tag TEXT, PRIMARY KEY (film, tag));
+INSERT INTO films VALUES (1, 'Heat', '{"year":1995}'), (2, 'Ran', 'no json'), (3, 'M', NULL);
+INSERT INTO tags VALUES (1, 'crime'), (1, 'la'), (2, 'war');
+'''
+CONFIG = '''
+[database.main]
+url = "sqlite:{path}"
+{trust}
+[[endpoint]]
+path = "/tbl"
+post = "INSERT INTO tbl (b, c) VALUES (:b, :c)"
+[[endpoint]]
+path = "/tbl/{{id:int}}"
+put = "UPDATE tbl SET b = :b, c = :c WHERE a = :id"
+delete = "DELETE FROM tbl WHERE a = :id"
+[[endpoint]]
+path = "/found/{{word}}"
+get = "SELECT tbl.a, tbl.b FROM fts_idx JOIN tbl ON tbl.a = fts_idx.rowid WHERE fts_idx MATCH :word ORDER BY tbl.a"
+[[endpoint]]
+path = "/docs"
+post = "INSERT INTO docs (doc) VALUES (:doc)"
+[[endpoint]]
+path = "/names"
+get = "SELECT * FROM names ORDER BY id"
+'''
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "schema.db"
+    database = sqlite3.connect(path)
+    database.executescript(SCHEMA)
+    database.close()
+    return path
+
+
+def test_ordinary_schemas_work(sluice, path):
+    with sluice(CONFIG.format(path=path, trust="")).connect() as connection:
+        def call(method, target, body=None, status=200):
+            answer = connection.call(method, target, body and json.dumps(body).encode(), "Content-Type: application/json")
+            assert answer.status == status, (target, answer.status, answer.body)
+            return json.loads(answer.body) if answer.body else None
+        call("POST", "/tbl", {"b": "one word", "c": "two"}, 201)
+        assert call("GET", "/found/word") == [{"a": 1, "b": "one word"}]
+        call("PUT", "/tbl/1", {"b": "another", "c": "three"}, 204)
+        assert call("GET", "/found/word") == [] and call("GET", "/found/another") == [{"a": 1, "b": "another"}]
+        call("DELETE", "/tbl/1", status=204)
+        assert call("GET", "/found/another") == []
+        call("POST", "/docs", {"doc": '{"name":"Ann"}'}, 201)
+        call("POST", "/docs", {"doc": "{"}, 422)
+        assert call("GET", "/names") == [{"id": 1, "name": "Ann"}]
+
+
+def test_a_file_of_others_is_not_trusted(path, tmp_path):
+    (tmp_path / "sluice.toml").write_text('[server]\nlisten = ["127.0.0.1:0"]\n' + CONFIG.format(path=path, trust="untrusted = true"))
+    checked = subprocess.run([SLUICE, "check"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 3
+    assert 'endpoint /tbl: unsafe use of virtual table "fts_idx"' in checked.stderr
+    assert "endpoint /names: unsafe use of json_extract()" in checked.stderr
+    # A search of the configuration's own is not the file's doing.
+    assert "endpoint /found" not in checked.stderr
+
+
+JSON_CONFIG = '''
+[database.main]
+url = "sqlite:{path}"
+[openapi]
+[[endpoint]]
+path = "/films"
+get = """SELECT id, json_object('title', title, 'tags', (SELECT json_group_array(tag) FROM tags WHERE film = id)) AS film,
+         (SELECT json_group_array(tag) FROM tags WHERE film = id) AS tags, extra, title FROM films ORDER BY title"""
+[endpoint.post]
+sql = "INSERT INTO films (title, extra) VALUES (:title, :extra) RETURNING id, json_object('t', title) AS film, extra"
+[[endpoint]]
+path = "/all"
+returns = "object"
+get = "SELECT json_group_object(title, extra -> '$.year') AS years, count(*) AS n FROM films WHERE json_valid(extra)"
+[[resident]]
+name = "kept"
+key = "id"
+query = "SELECT id, json_object('title', title) AS film, extra FROM films"
+'''
+
+
+def test_json_of_functions_is_json(sluice, path):
+    server = sluice(JSON_CONFIG.format(path=path))
+    films = json.loads(server.get("/films").body)
+    assert films == [{"id": 1, "film": {"title": "Heat", "tags": ["crime", "la"]}, "tags": ["crime", "la"],
+                      "extra": {"year": 1995}, "title": "Heat"},
+                     {"id": 3, "film": {"title": "M", "tags": []}, "tags": [], "extra": None, "title": "M"},
+                     {"id": 2, "film": {"title": "Ran", "tags": ["war"]}, "tags": ["war"], "extra": "no json", "title": "Ran"}]
+    lines = server.get("/films.ndjson").body.splitlines()
+    assert [json.loads(line) for line in lines] == films
+    assert server.get("/films.csj").body.splitlines()[1] == (
+        b'1,{"title":"Heat","tags":["crime","la"]},["crime","la"],{"year":1995},"Heat"')
+    assert server.get("/films.csv").body.splitlines()[1] == (
+        b'1,"{""title"":""Heat"",""tags"":[""crime"",""la""]}","[""crime"",""la""]","{""year"":1995}",Heat')
+    assert json.loads(server.get("/all").body) == {"years": {"Heat": 1995}, "n": 1}
+    with server.connect() as connection:
+        answer = connection.call("POST", "/films", b'{"title":"Z","extra":["a"]}', "Content-Type: application/json")
+        assert json.loads(answer.body) == {"id": 4, "film": {"t": "Z"}, "extra": ["a"]}
+    kept = json.loads(server.get("/kept/1").body)
+    assert kept == {"id": 1, "film": {"title": "Heat"}, "extra": {"year": 1995}}
+    assert json.loads(server.get("/kept/2").body) == {"id": 2, "film": {"title": "Ran"}, "extra": "no json"}

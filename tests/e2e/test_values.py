@@ -1,0 +1,389 @@
+"""Values of every type: what an answer shows of a row makes the same row again, in each format, on both databases."""
+import json
+import os
+import random
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import SLUICE
+
+TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
+# Of each table: 10,000 by hand, with SLUICE_VALUE_ROWS=10000; every kind of value comes among a few hundred.
+ROWS = int(os.environ.get("SLUICE_VALUE_ROWS", "400"))
+
+STRINGS = ["", " ", "x", "\\x41", "\\x", "NULL", "null", "true", "t", "1", "1.50", "0x1F", "Infinity", "NaN", '"', '""', "'",
+           "a,b", "a\nb", "a\r\nb", "\t", "\\", "\\N", "\\.", "{}", "{1,2}", "[1]", '{"a": 1}', "äöü €", "\U0001F600",
+           "\u2028", "\x01\x1f\x7f", "12345678901234567890123", "1e400", "00491701234567890", " 7 ", "2024-02-29",
+           "https://example.com/?a=1&b=%20#x", "</script>", "(1,2)", "a" * 3000]
+INTEGERS = [0, 1, -1, 2**31 - 1, -2**31, 2**53 + 1, 2**63 - 1, -2**63]
+REALS = [0.0, 1.0, -1.0, 0.1, 0.30000000000000004, 1e15, 1e16, 1e300, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308,
+         -123456.789, 9007199254740993.0, float("inf"), float("-inf")]
+JSONS = ["{}", "[]", '{"a":1}', '{ "a" : [1, 2,\n  {"b": null}] }', '"text"', '"\\u00e9\\/\\n\\"x\\""', '"5"', '"null"', '"true"',
+         "true", "false", "null", '[null,"a",1.50,1e3,12345678901234567890123]', '{"a":{"b":{"c":"\\\\x41"}}}', '[\r\n1\r\n]']
+
+
+def some_text(rng):
+    if rng.random() < 0.6:
+        return rng.choice(STRINGS)
+    return "".join(chr(rng.choice((rng.randrange(32, 127), rng.randrange(0xA0, 0x2000), rng.randrange(1, 32))))
+                   for _ in range(rng.randrange(12)))
+
+
+def some_integer(rng):
+    return rng.choice(INTEGERS) if rng.random() < 0.3 else rng.getrandbits(rng.randrange(1, 63)) * rng.choice((1, -1))
+
+
+def some_real(rng):
+    return rng.choice(REALS) if rng.random() < 0.3 else rng.uniform(-1, 1) * 10.0 ** rng.randrange(-20, 20)
+
+
+def some_json(rng):
+    return rng.choice(JSONS) if rng.random() < 0.7 else json.dumps({some_text(rng): some_text(rng)})
+
+
+class Sqlite:
+    """Tables with columns of each kind. Those that are loose: values say their types themselves, which CSV cannot."""
+    tables = {"plain": {"id": "INTEGER PRIMARY KEY", "i": "INTEGER", "bi": "BIGINT", "r": "REAL", "d": "DOUBLE PRECISION",
+                        "n": "NUMERIC", "de": "DECIMAL(10,2)", "t": "TEXT", "vc": "VARCHAR(40) COLLATE NOCASE", "bl": "BLOB",
+                        "bo": "BOOLEAN", "j": "JSON", "jn": "JSON NOT NULL", "da": "DATE", "ts": "TIMESTAMP"},
+              "strict": {"id": "INTEGER PRIMARY KEY", "i": "INT", "r": "REAL", "t": "TEXT", "bl": "BLOB", "a": "ANY"},
+              "loose": {"id": "INTEGER PRIMARY KEY", "u": "", "bl": "BLOB", "j": "JSON"},
+              "loose_strict": {"id": "INTEGER PRIMARY KEY", "a": "ANY", "bl": "BLOB"}}
+    formats = {"plain": TYPES, "strict": TYPES, "loose": ["json", "ndjson", "csj"],
+               "loose_strict": ["json", "ndjson", "csj"]}
+
+    def __init__(self, path):
+        self.path, self.url = path, f"sqlite:{path}"
+        self.run("PRAGMA journal_mode = WAL")
+
+    def run(self, sql, rows=None):
+        database = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+        try:
+            if rows is None:
+                return database.execute(sql).fetchall()
+            database.execute("BEGIN")
+            database.executemany(sql, rows)
+            database.execute("COMMIT")
+        finally:
+            database.close()
+
+    def create(self, name):
+        columns = ", ".join(f"{column} {declared}" for column, declared in self.tables[name].items())
+        self.run(f"CREATE TABLE {name} ({columns}) {'STRICT' if name.endswith('strict') else ''}")
+
+    def fill(self, name, count):
+        rng = random.Random(13)
+        rows = [[n] + [None if rng.random() < 0.1 and "NOT NULL" not in declared else self.value(rng, declared, name)
+                       for column, declared in self.tables[name].items() if column != "id"] for n in range(count)]
+        self.run(f"INSERT INTO {name} VALUES ({','.join('?' * len(self.tables[name]))})", rows)
+
+    @staticmethod
+    def value(rng, declared, table):
+        loose = [some_integer(rng), some_real(rng), some_text(rng)]
+        if table.startswith("loose") and loose[1] in (float("inf"), float("-inf")):
+            loose[1] = 0.5  # only a declared type tells it from the text
+        if table.startswith("loose"):
+            if declared == "JSON":
+                return rng.choice([some_integer(rng), rng.uniform(-1, 1), "no json", "{", '"', "a\nb", some_json(rng)])
+            if declared == "BLOB":  # a text that is written as bytes are would become bytes
+                bytes_ = rng.randbytes(rng.randrange(9))
+                return bytes_ if table == "loose_strict" else rng.choice((*loose[:2], loose[2].lstrip("\\"), bytes_))
+            return rng.choice(loose)
+        kind = declared.split()[0].split("(")[0]
+        return {"INTEGER": lambda: some_integer(rng), "INT": lambda: some_integer(rng), "BIGINT": lambda: some_integer(rng),
+                "REAL": lambda: some_real(rng), "DOUBLE": lambda: some_real(rng),
+                "NUMERIC": lambda: rng.choice(loose[:2]), "DECIMAL": lambda: round(rng.uniform(-1e6, 1e6), 2),
+                "TEXT": lambda: loose[2], "VARCHAR": lambda: loose[2],
+                "BLOB": lambda: rng.randbytes(rng.choice((0, 1, 2, 7, 300))),
+                "BOOLEAN": lambda: rng.choice((0, 1)), "JSON": lambda: some_json(rng),
+                "ANY": lambda: loose[2],
+                "DATE": lambda: f"{rng.randrange(1, 9999):04}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
+                "TIMESTAMP": lambda: rng.choice((some_integer(rng), "2026-11-21 18:48:34.5", 2460310.25))}[kind]()
+
+    def dump(self, name):
+        return [tuple(map(repr, row)) for row in self.run(f"SELECT * FROM {name} ORDER BY id")]
+
+
+def array_of(make, rng, dimensions=2):
+    def one():
+        return "NULL" if rng.random() < 0.1 else '"' + make(rng).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if dimensions == 2 and rng.random() < 0.2:
+        return "{{" + one() + "," + one() + "},{" + one() + "," + one() + "}}"
+    return "{" + ",".join(one() for _ in range(rng.randrange(4))) + "}"
+
+
+def record_of(rng, *values):
+    return "(" + ",".join("" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '""') + '"'
+                          for value in values) + ")"
+
+
+def some_when(rng):
+    return rng.choice(("infinity", "-infinity", "0044-03-15 12:00:00 BC", "2026-11-21 18:48:34.5", "1970-01-01 00:00:00",
+                       f"{rng.randrange(1, 9999):04}-0{rng.randrange(1, 10)}-1{rng.randrange(10)} 0{rng.randrange(10)}:00:00.123456"))
+
+
+def some_record(rng):
+    return record_of(rng, rng.choice((None, str(rng.randrange(-9, 9)))), rng.choice((None, some_text(rng))),
+                     rng.choice((None, array_of(some_text, rng))), rng.choice((None, *JSONS[:9])), some_when(rng))
+
+
+class Postgres:
+    """One table with columns of each kind; the values are their texts."""
+    made = ("DROP SCHEMA IF EXISTS typed CASCADE; CREATE SCHEMA typed; CREATE TYPE typed.mood AS ENUM ('good', 'not so, \"good\"');"
+            "CREATE TYPE typed.pair AS (a int, \"b c\" text, list text[], doc jsonb, at timestamptz);"
+            "CREATE TYPE typed.outer AS (p typed.pair, ps typed.pair[]); CREATE DOMAIN typed.few AS int[];"
+            "CREATE DOMAIN typed.doc AS json; CREATE TABLE typed.plain (id int PRIMARY KEY, {})")
+    columns = {
+        "bo": ("boolean", lambda r: r.choice("tf")), "si": ("smallint", lambda r: str(r.randrange(-2**15, 2**15))),
+        "i": ("integer", lambda r: str(r.randrange(-2**31, 2**31))), "bi": ("bigint", lambda r: str(some_integer(r))),
+        "r": ("real", lambda r: r.choice(("NaN", "Infinity", "-Infinity", "-0", "1e-30", "0.1", str(r.random())))),
+        "d": ("double precision", lambda r: r.choice(("NaN", "-0", repr(some_real(r)).replace("inf", "Infinity")))),
+        "n": ("numeric", lambda r: r.choice(("NaN", "Infinity", "1.50", "0.00", "12345678901234567890123.10", str(r.random())))),
+        "t": ("text", some_text), "vc": ("varchar(3000)", some_text), "c": ("char(5)", lambda r: r.choice(("", "a", "ab  c"))),
+        "by": ("bytea", lambda r: "\\x" + r.randbytes(r.choice((0, 1, 9))).hex()), "da": ("date", lambda r: some_when(r)),
+        "ti": ("time", lambda r: "18:48:34.5"), "tz": ("timetz", lambda r: "18:48:34.5+05:30"), "ts": ("timestamp", some_when),
+        "tt": ("timestamptz", some_when), "iv": ("interval", lambda r: r.choice(("1 mon", "30 days", "-1 day +02:03:04.5", "0"))),
+        "u": ("uuid", lambda r: r.randbytes(16).hex()), "j": ("json", some_json), "jb": ("jsonb", some_json),
+        "jn": ("jsonb NOT NULL", some_json), "jd": ("typed.doc", some_json), "ip": ("inet", lambda r: "10.0.0.1/8"),
+        "ci": ("cidr", lambda r: "10.0.0.0/8"), "ma": ("macaddr", lambda r: "08:00:2b:01:02:03"),
+        "bt": ("bit(4)", lambda r: "0101"), "vb": ("varbit", lambda r: r.choice(("", "1", "0101"))),
+        "po": ("point", lambda r: "(1.5,-2)"), "bx": ("box[]", lambda r: "{(1,1),(0,0);(3,3),(2,2)}"),
+        "ia": ("int[]", lambda r: array_of(lambda r: str(r.randrange(99)), r)), "ta": ("text[]", lambda r: array_of(some_text, r)),
+        "ba": ("boolean[]", lambda r: "{t,f,NULL}"), "ja": ("jsonb[]", lambda r: array_of(lambda r: r.choice(JSONS[:11]), r, 1)),
+        "tta": ("timestamptz[]", lambda r: array_of(some_when, r)), "few": ("typed.few", lambda r: "{1,2}"),
+        "rg": ("int4range", lambda r: r.choice(("empty", "[1,5)", "(,)", "[3,)"))), "tr": ("tstzrange", lambda r: '["2026-01-01 00:00:00+00",)'),
+        "mr": ("int4multirange", lambda r: r.choice(("{}", "{[1,3),[5,9)}"))), "mo": ("typed.mood", lambda r: r.choice(("good", 'not so, "good"'))),
+        "p": ("typed.pair", some_record), "pa": ("typed.pair[]", lambda r: array_of(some_record, r)),
+        "o": ("typed.outer", lambda r: record_of(r, some_record(r), array_of(some_record, r))),
+        "tv": ("tsvector", lambda r: "'a':1 'b c':2"), "mn": ("money", lambda r: "1234.50")}
+    tables = {"typed.plain": {"id": "int", **columns}}
+    formats = {"typed.plain": TYPES}
+
+    def __init__(self, cluster):
+        self.cluster, self.url = cluster, cluster.url()
+
+    def create(self, name):
+        self.cluster.psql(self.made.format(", ".join(f"{column} {declared}" for column, (declared, _) in self.columns.items())))
+
+    def fill(self, name, count):
+        rng = random.Random(13)
+
+        def copied(text):
+            return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+        lines = ["\t".join([str(n)] + ["\\N" if rng.random() < 0.1 and "NOT NULL" not in declared else copied(make(rng))
+                                       for declared, make in self.columns.values()]) for n in range(count)]
+        self.cluster.psql((f"COPY {name} FROM STDIN;\n" + "\n".join(lines) + "\n\\.\n").encode())
+
+    def dump(self, name):
+        return self.cluster.psql(f"COPY (SELECT * FROM {name} ORDER BY id) TO STDOUT").splitlines()
+
+
+def differences(before, after):
+    """Each row's fields that differ, up to three."""
+    def fields(row):
+        return row if isinstance(row, tuple) else row.split(b"\t")
+    found = [pair for old, new in zip(before, after) if old != new for pair in zip(fields(old), fields(new))]
+    return [f"{old!r} is now {new!r}"[:1000] for old, new in found if old != new][:3]
+
+
+def config_of(database):
+    config = f'[database.main]\nurl = "{database.url}"\npool = 2\n'
+    for name, columns in database.tables.items():
+        lines = "".join(f"columns.{column} = {{{' key = true ' if column == 'id' else ''}}}\n" for column in columns)
+        config += (f'[[endpoint]]\npath = "/{name}"\nget = "SELECT * FROM {name} ORDER BY id"\n'
+                   f'[endpoint.put]\ntable = "{name}"\nexisting = "SELECT id FROM {name}"\nrow_limit = "4MiB"\n{lines}'
+                   f'[[endpoint]]\npath = "/{name}/{{id:int}}"\nreturns = "object"\nversion = "*"\n'
+                   f'get = "SELECT * FROM {name} WHERE id = :id"\n'
+                   f'[endpoint.put]\ntable = "{name}"\nreturning = "*"\n{lines.replace("key = true", "key = true, from = " + chr(34) + "path.id" + chr(34))}'
+                   f'[endpoint.patch]\ntable = "{name}"\nreturning = "*"\n{lines.replace("key = true", "key = true, from = " + chr(34) + "path.id" + chr(34))}')
+    return config
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    made = Sqlite(tmp_path / "typed.db") if request.param == "sqlite" else Postgres(request.getfixturevalue("postgres"))
+    for name in made.tables:
+        made.create(name)
+    return made
+
+
+def call(connection, method, target, body=None, content="application/json", *fields):
+    answer = connection.call(method, target, body, *([f"Content-Type: {content}"] if body is not None else []), *fields)
+    assert answer.status in ((200, 304) if method == "GET" else (200, 201, 204)), (target, answer.status, answer.body)
+    return answer
+
+
+def test_what_get_gives_is_what_put_takes(database, sluice):
+    """Sets: every row is unchanged, in each of the formats."""
+    for name in database.tables:
+        database.fill(name, ROWS)
+    server = sluice(config_of(database), server='body_limit = "1GiB"')
+    with server.connect(600) as connection:
+        for name in database.tables:
+            before = database.dump(name)
+            assert len(before) == ROWS
+            for form in database.formats[name]:
+                body = call(connection, "GET", f"/{name}.{form}").body
+                counts = json.loads(call(connection, "PUT", f"/{name}", body, TYPES[form]).body)
+                after = database.dump(name)
+                assert differences(before, after) == [] and len(after) == ROWS, (name, form, counts)
+                assert counts == {"inserted": 0, "updated": 0, "deleted": 0, "unchanged": ROWS}, (name, form, counts)
+
+
+def test_rows_that_are_put_where_none_are(database, sluice):
+    """Sets into an empty table: the rows are made again. JSON's null in a column that may be NULL becomes NULL."""
+    for name in database.tables:
+        database.fill(name, 200)
+    server = sluice(config_of(database), server='body_limit = "1GiB"')
+    with server.connect(60) as connection:
+        for name in database.tables:
+            if name == "loose":
+                continue  # what is no JSON in a column of JSON becomes a string of JSON
+            for form in database.formats[name]:
+                shown = call(connection, "GET", f"/{name}.{form}").body
+                before = database.dump(name)
+                call(connection, "PUT", f"/{name}", b"[]")
+                counts = json.loads(call(connection, "PUT", f"/{name}", shown, TYPES[form]).body)
+                assert counts["inserted"] == 200
+                assert call(connection, "GET", f"/{name}.{form}").body == shown
+                if form == "csv":
+                    assert database.dump(name) == before
+
+
+def test_one_row_is_put_as_it_was_given(database, sluice):
+    """Methods that name a table. The answer's ETag is that of the GET before and behind it."""
+    for name in database.tables:
+        database.fill(name, 60)
+    server = sluice(config_of(database), server='body_limit = "1GiB"')
+    with server.connect(60) as connection:
+        for name in database.tables:
+            before = database.dump(name)
+            for n in range(60):
+                shown = call(connection, "GET", f"/{name}/{n}")
+                for method in ("PUT", "PATCH"):
+                    body = shown.body.replace(f'"id":{n},'.encode(), b"", 1)
+                    written = call(connection, method, f"/{name}/{n}", body, "application/json",
+                                   f"If-Match: {shown.get('ETag')}")
+                    assert written.body == shown.body and written.get("ETag") == shown.get("ETag"), (name, n, method)
+            assert differences(before, database.dump(name)) == []
+
+
+ALL_OF_A_KIND = '''
+[database.main]
+url = "sqlite:{path}"
+[[endpoint]]
+path = "/films"
+get = "SELECT * FROM films ORDER BY id"
+[endpoint.post]
+table = "films"
+columns.id = {{}}
+columns.adult = {{}}
+columns.code = {{}}
+columns.data = {{}}
+columns.score = {{}}
+[endpoint.put]
+table = "films"
+existing = "SELECT id FROM films"
+columns.id = {{ key = true }}
+columns.adult = {{}}
+columns.code = {{}}
+columns.data = {{}}
+columns.score = {{}}
+[[endpoint]]
+path = "/written"
+[endpoint.post]
+sql = "INSERT INTO films (id, adult, code, data, score) VALUES (:id, :adult, :code, :data, :score)"
+[[endpoint]]
+path = "/unknown"
+[endpoint.post]
+sql = "INSERT INTO films (id, adult, code, data, score) SELECT :id, :adult, :code, :data, :score"
+[[endpoint]]
+path = "/typed"
+params.adult.type = "bool"
+params.code.type = "text"
+params.data.type = "bytes"
+post = "INSERT INTO films (id, adult, code, data, score) SELECT :id, :adult, :code, :data, :score"
+'''
+
+
+@pytest.fixture
+def films(sluice, tmp_path):
+    """SQLite's films(id, adult BOOLEAN, code TEXT, data BLOB, score REAL), and what stands there."""
+    path = tmp_path / "films.db"
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("CREATE TABLE films (id INTEGER PRIMARY KEY, adult BOOLEAN, code TEXT, data BLOB, score REAL)")
+    server = sluice(ALL_OF_A_KIND.format(path=path))
+    with server.connect() as connection:
+        yield (lambda method, target, body, content="application/json":
+               connection.call(method, target, body.encode(), f"Content-Type: {content}"),
+               lambda columns: database.execute(f"SELECT {columns} FROM films ORDER BY id").fetchall(), path)
+    database.close()
+
+
+BOOLEANS = "id,adult\n1,f\n2,t\n3,false\n4,true\n5,TRUE\n6,0\n7,1\n8,\n9,perhaps\n"
+AS_BOOLEANS = [(0,), (1,), (0,), (1,), (1,), (0,), (1,), (None,), ("perhaps",)]
+
+
+def test_booleans_of_csv_are_booleans(films):
+    call, rows, path = films
+    for target in ("POST", "PUT"):
+        call("PUT", "/films", "[]")
+        assert call(target, "/films", BOOLEANS, "text/csv").status in (200, 201)
+        assert rows("adult") == AS_BOOLEANS
+    call("PUT", "/films", "[]")
+    subprocess.run([SLUICE, "import", "--database", f"sqlite:{path}", "films", "-", "--format", "csv"], check=True,
+                   input=BOOLEANS, text=True, capture_output=True, timeout=60)
+    assert rows("adult") == AS_BOOLEANS
+
+
+LONG = ["9223372036854775808", "-9223372036854775809", "123456789012345678901234567890", "3.14159265358979323846264338327950288",
+        "1.50", "0.30000000000000004", "1e400", "-0"]
+
+
+def test_numbers_keep_their_digits_in_columns_of_text(films):
+    call, rows, _ = films
+    body = "[" + ",".join(f'{{"id":{n},"code":{number}}}' for n, number in enumerate(LONG)) + "]"
+    for method, target in (("POST", "/films"), ("PUT", "/films"), ("POST", "/written"), ("POST", "/typed")):
+        call("PUT", "/films", "[]")
+        sent = body if target == "/films" else body.replace('"code"', '"adult":null,"data":null,"score":null,"code"')
+        assert call(method, target, sent).status in (200, 201), (method, target)
+        assert rows("code") == [(number,) for number in LONG]
+    # A truth value is the word, as PostgreSQL has it.
+    assert call("POST", "/films", '{"id":100,"code":true}').status == 201
+    assert rows("code")[-1] == ("true",)
+
+
+def test_numbers_that_would_lose_digits_are_refused(films):
+    call, rows, _ = films
+    for column, number in (("id", LONG[2]), ("adult", LONG[0]), ("adult", LONG[2]), ("data", LONG[3]), ("score", "1e400")):
+        row = {"id": 1, "adult": None, "code": None, "data": None, "score": None}
+        body = json.dumps({**row, column: "@"}).replace('"@"', number)
+        for method, target in (("POST", "/films"), ("PUT", "/films"), ("POST", "/written")):
+            answer = call(method, target, f"[{body}]")
+            assert answer.status == 422, (column, method, target, answer.body)
+            assert json.loads(answer.body).get("errors", [{}])[0].get("pointer") == f"/0/{column}", (column, target, answer.body)
+    assert rows("id") == []
+    # What a statement does not say the column of: what fits into 64 bits is stored.
+    answer = call("POST", "/unknown", '{"id":1,"adult":true,"code":1.50,"data":"\\\\x41","score":0.30000000000000004}')
+    assert answer.status == 201
+    assert rows("adult, code, data, score") == [(1, "1.5", "\\x41", 0.30000000000000004)]
+    for number in LONG[:4]:
+        assert call("POST", "/unknown", f'{{"id":2,"adult":0,"code":{number},"data":0,"score":0}}').status == 422
+    # REAL is double precision: it rounds, as PostgreSQL's does.
+    assert call("POST", "/films", f'{{"id":2,"score":{LONG[3]}}}').status == 201
+    assert rows("score")[-1] == (3.141592653589793,)
+
+
+def test_bytes_are_bytes_where_they_are_declared(films):
+    call, rows, _ = films
+    for target in ("/films", "/written", "/typed"):
+        call("PUT", "/films", "[]")
+        row = '{"id":1,"adult":"t","code":"\\\\x41","data":"\\\\x00fF","score":1}'
+        assert call("POST", target, row).status == 201, target
+        assert rows("adult, code, data") == [(1, "\\x41", b"\x00\xff")]
+    assert call("POST", "/typed", '{"id":2,"adult":"f","code":"","data":"no bytes","score":1}').status == 422
+    # Without a type SQLite takes any text, and so does the column.
+    assert call("POST", "/films", '{"id":2,"data":"no bytes"}').status == 201
+    assert rows("data")[-1] == ("no bytes",)
