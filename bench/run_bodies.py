@@ -63,7 +63,7 @@ class WritingClient(Client):
             got += piece
         if got.startswith(b"HTTP/1.1 503 "):
             self.refused += 1
-        elif not got.startswith(b"HTTP/1.1 204 "):
+        elif not got.startswith(b"HTTP/1.1 201 "):
             raise OSError("refused")
 
 
@@ -184,10 +184,11 @@ def run(name, args):
         if server.rss_kib() <= before + FALLEN_KIB:
             fallen = round(time.monotonic() - ended, 1)
     figures = {"bench": "bodies", "attack": name, "lives": server.process.poll() is None, "limit_mib": held >> 20,
-               "quiet_p99_ms": round(microseconds(quiet, 99) / 1000, 2), "failed": client.failed, "refused": client.refused}
+               "failed": client.failed, "refused": client.refused}
     for percent in (50, 99):
-        value = microseconds(loud, percent)
-        figures[f"p{percent}_ms"] = value and round(value / 1000, 2)
+        for label, latencies in (("quiet_", quiet), ("", loud)):
+            value = microseconds(latencies, percent)
+            figures[f"{label}p{percent}_ms"] = value and round(value / 1000, 2)
     figures |= {"cut": server.metric("sluice_bodies_cut_total"), "bodies_refused": server.metric("sluice_bodies_refused_total"),
                 "out_of_memory": server.metric("sluice_out_of_memory_total"), "rss_before_kib": before, "rss_peak_kib": peak,
                 "rss_after_kib": server.rss_kib(), "fallen_after_s": fallen}

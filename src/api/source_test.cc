@@ -102,7 +102,7 @@ TEST_F(SourceTest, ListsAreAllValuesOfAParameter) {
   const auto list = [&](sql::ParameterType type, const char* text, bool array) {
     query = text;
     Source one = source("n", {}, false, type);
-    if (array) one.array = sql::ArrayForm{};
+    one.is_array = array;
     return bound(one);
   };
   using enum sql::ParameterType;
