@@ -127,7 +127,7 @@ TEST(Parameters, NamesWithinQuotes) {
     EXPECT_EQ(quoted("SELECT '12:30', 'a::b', 'x:y', ':', ': a', '::q', ':1', :q, a::int -- ':c'", style), "");
     EXPECT_EQ(quoted("SELECT '{\"a\":true}'", style), "12 {\"a\"<true>}\n");
   }
-  EXPECT_EQ(quoted("SELECT E'\\':q', E'a'\n':b'", pg), "11 \\'<q>\n20 <b>\n");
+  EXPECT_EQ(quoted("SELECT E'\\':q', E'a'\n':b'", pg), "11 \\'<q>\n22 <b>\n");
   EXPECT_EQ(quoted("SELECT `:q`", lite), "8 <q>\n");
 }
 

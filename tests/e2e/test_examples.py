@@ -1,0 +1,188 @@
+"""Every example of README.md and the guides, as written: configurations are checked, and requests are sent, on both databases.
+
+A block of TOML is checked with what a reader has already: a database, a policy "auth" and an endpoint where it names none of
+its own. A comment above a block says what cannot be seen in it: `<!-- example: postgres -->` or `<!-- example: sqlite -->`
+where it is for one database, and `<!-- example: continues -->` where it goes on with the page's block before it.
+"""
+import json
+import os
+import re
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import ROOT, SLUICE
+from test_check import endpoint
+
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+SCHEMA = """
+CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name_en text, score {real}, year integer,
+                    revision integer NOT NULL DEFAULT 7);
+CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, PRIMARY KEY (film, tag));
+CREATE TABLE members (team text, member text);
+CREATE TABLE notes (team text, text text, owner text);
+CREATE TABLE users (id integer PRIMARY KEY, name text, email text, roles {texts}, score {real},
+                    updated_at {time} NOT NULL DEFAULT CURRENT_TIMESTAMP, deleted boolean NOT NULL DEFAULT false,
+                    avatar text, avatar_type text);
+CREATE TABLE people (id integer PRIMARY KEY, name text);
+CREATE TABLE items (id integer PRIMARY KEY, name text, price {real});
+CREATE TABLE seats (row integer, seat integer, UNIQUE (row, seat));
+INSERT INTO films (slug, name_en, score) VALUES ('the-silent-harbor', 'The Silent Harbor', 7.5), ('b', 'B', 1), ('c', 'C', 1),
+  ('d', 'D', 1), ('e', 'E', 1), ('heat', 'Heat', 8);
+INSERT INTO users (id, name, email, roles, score) VALUES (7, 'Ada', NULL, {ada}, 99.5),
+  (3, 'Grace', 'grace@example.org', {grace}, 12), (5, 'Alan', NULL, {alan}, 8);
+"""
+KINDS = {
+    "sqlite": dict(serial="integer PRIMARY KEY", real="real", texts="json", time="text", ada="'[\"admin\",\"user\"]'",
+                   grace="'[\"admin\"]'", alan="'[\"admin\"]'"),
+    "postgres": dict(serial="serial PRIMARY KEY", real="double precision", texts="text[]", time="timestamptz",
+                     ada="'{admin,user}'", grace="'{admin}'", alan="'{admin}'"),
+}
+# What requests of a page need beside its own configuration.
+BEFORE_REQUESTS = {
+    "docs/guide/README.md": endpoint("SELECT id, slug FROM films ORDER BY id", "/films"),
+    "docs/guide/batch.md": """
+[[endpoint]]
+path = "/films"
+[endpoint.post]
+sql = "INSERT INTO films (slug, score) VALUES (:slug, :score) RETURNING id, slug, score"
+location = "/films/{slug}"
+[[endpoint]]
+path = "/films/{slug}"
+returns = "object"
+get = "SELECT id, slug, score FROM films WHERE slug = :slug"
+[[endpoint]]
+path = "/films/{slug}/tags"
+post = "INSERT INTO tags (film, tag) VALUES (:slug, :tag)"
+""",
+}
+
+
+class Block:
+    def __init__(self, page, text, match):
+        self.page, self.language, self.text = page, match[2], match[3]
+        self.line = text.count("\n", 0, match.start(2)) + 1
+        self.kinds = re.findall(r"sqlite|postgres", match[1] or "") or list(KINDS)
+        self.continues = "continues" in (match[1] or "")
+        self.name = f"{page}:{self.line}"
+
+
+def blocks_of(page):
+    text = page.read_text()
+    return [Block(str(page.relative_to(ROOT)), text, match) for match in
+            re.finditer(r"^(?:<!-- example: (.*?) -->\n)?```(\w*)\n(.*?)^```", text, re.M | re.S)]
+
+
+BLOCKS = [block for page in FILES for block in blocks_of(page)]
+TOML = [block for block in BLOCKS if block.language == "toml"]
+for first, second in zip(TOML, TOML[1:]):
+    if second.continues:
+        assert first.page == second.page
+        second.text = first.text + second.text
+# A request, and what it answers: in the lines below `$ curl`, or in a block of JSON below it.
+CURLS = [(block, BLOCKS[number + 1]) for number, block in enumerate(BLOCKS)
+         if re.search(r"^(\$ )?curl ", block.text, re.M) and "curl -N" not in block.text]  # a stream without an end
+
+
+@pytest.fixture(scope="module")
+def folders(request, tmp_path_factory, localhost):
+    """folders(kind): a folder with what the examples name, and the URL of its database."""
+    made = {}
+
+    def folder_of(kind):
+        if kind in made:
+            return made[kind]
+        folder = tmp_path_factory.mktemp(f"examples-{kind}")
+        statements = SCHEMA.format(**KINDS[kind])
+        scripts = [block.text for block in BLOCKS if block.language == "sql"]
+        if kind == "sqlite":
+            with sqlite3.connect(folder / "films.db") as database:
+                database.executescript(statements)
+                for script in scripts:
+                    if script.startswith("CREATE TABLE"):
+                        database.executescript(script)
+            database.close()
+            url = "sqlite:films.db"
+        else:
+            cluster = request.getfixturevalue("postgres")
+            cluster.psql("CREATE DATABASE examples")
+            for script in [statements, *scripts]:
+                cluster.psql(script, "examples")
+            url = cluster.url("examples")
+        (folder / "public").mkdir()
+        (folder / "public/index.html").write_text("<!doctype html>\n")
+        (folder / "film.schema.json").write_text('{"type": "object"}')
+        for name in ("example.org", "example.com"):
+            (folder / f"{name}.pem").write_bytes(open(localhost[0], "rb").read())
+            (folder / f"{name}.key").write_bytes(open(localhost[1], "rb").read())
+        made[kind] = folder, url
+        return made[kind]
+
+    return folder_of
+
+
+ENVIRONMENT = {**os.environ, "JWT_SECRET": "0123456789abcdef0123456789abcdef", "PASSWORD": "secret"}
+
+
+def completed(text, url, before=""):
+    """The example, with its own database where it is the test's, and with what a reader has already."""
+    if text.startswith("[endpoint."):
+        text = '[[endpoint]]\npath = "/example"\n' + text
+    if "[database." in text:
+        text = re.sub(r'^(url = )"[^"]*"', lambda match: f'{match[1]}"{url}"', text, flags=re.M)
+    else:
+        text += f'\n[database.main]\nurl = "{url}"\n'
+    if '"auth"' in text and "[policy.auth]" not in text:
+        text += '\n[policy.auth]\ntype = "jwt"\nsecret = "${JWT_SECRET}"\n'
+    if "claim." in text and "role = " in text:
+        before += endpoint("SELECT 1 AS a", "/example", 'use = ["auth"]\n') + '[policy.auth]\ntype = "jwt"\nsecret = "${JWT_SECRET}"\n'
+    if not re.search(r"^\[\[(endpoint|files|resident|websocket)\]\]", text + before, re.M):
+        before += endpoint("SELECT 1 AS a", "/example")
+    return text + before
+
+
+def test_there_are_examples():
+    assert len(TOML) > 20 and len(CURLS) >= 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", TOML, ids=lambda block: block.name)
+def test_a_configuration_is_taken_as_written(folders, block, kind):
+    if kind not in block.kinds:
+        return
+    folder, url = folders(kind)
+    (folder / "sluice.toml").write_text(completed(block.text, url))
+    checked = subprocess.run([SLUICE, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
+                             timeout=30)
+    assert checked.returncode == 0, f"{block.name} on {kind}:\n{checked.stderr}"
+
+
+def requests_of(block):
+    """(command, expected text or None) of each request in a block."""
+    if not block.text.startswith("$ "):
+        # A command goes on where its quotes do.
+        return [(command, None) for command in re.split(r"\n(?=curl )", block.text.strip())]
+    command, _, answer = block.text[2:].partition("\n")
+    return [(command, answer)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block, after", CURLS, ids=lambda block: block.name)
+def test_a_request_is_answered_as_written(folders, sluice, block, after, kind):
+    toml = [one for one in TOML if one.page == block.page and one.line < block.line]
+    if toml and kind not in toml[-1].kinds:
+        return
+    folder, url = folders(kind)
+    before = BEFORE_REQUESTS.get(block.page, "")
+    own = toml[-1].text if toml and block.page != "docs/guide/README.md" else ""
+    text = completed(own, url if kind == "postgres" else f"sqlite:{folder}/films.db", before)
+    server = sluice(text, env={"JWT_SECRET": ENVIRONMENT["JWT_SECRET"]})
+    for command, answer in requests_of(block):
+        said = command.replace("localhost:8080", f"127.0.0.1:{server.port}").replace("curl ", "curl -s -f ", 1)
+        done = subprocess.run(["bash", "-c", said], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}{server.log}"
+        if answer is None and after.language == "json" and after.page == block.page:
+            answer = after.text
+        if answer:
+            assert json.loads(done.stdout) == json.loads(answer), done.stdout
