@@ -100,10 +100,11 @@ class RequestLogTest : public testing::Test {
   }
 
   RequestLogPlan plan;
+  Redaction redaction;
   core::SimulatedReactor reactor{1};
   SlowDatabase database;
   std::unique_ptr<RequestLog> log =
-      std::make_unique<RequestLog>(plan, std::span<const std::string>{}, database, reactor);
+      std::make_unique<RequestLog>(plan, redaction, std::span<const std::string>{}, database, reactor);
   core::TaskGroup tasks;
 };
 

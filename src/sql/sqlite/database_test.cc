@@ -628,21 +628,21 @@ TEST_F(SqliteDatabaseTest, BoundsWhatOneCallOfAFunctionCanTake) {
     std::vector<Argument> arguments;
     for (const std::string& value : values) arguments.push_back({value});
     const auto answer = rows(statement, arguments);
-    return answer ? std::string()
+    return answer ? std::string("fine")
                   : answer.error().sqlstate + (answer.error().failure == Failure::bad_argument ? "" : "!");
   };
   const std::string text(1000, 'a');
-  EXPECT_EQ(refused("SELECT 'b' LIKE :p", {text}), "");
+  EXPECT_EQ(refused("SELECT 'b' LIKE :p", {text}), "fine");
   EXPECT_EQ(refused("SELECT 'b' LIKE :p", {text + "a"}), "22023");
   EXPECT_EQ(refused("SELECT 'b' GLOB :p", {text + "a"}), "22023");
   EXPECT_EQ(refused("SELECT count(*) FROM (SELECT 'b' AS c UNION SELECT 'd') WHERE c LIKE :p", {text + "a"}), "22023");
   for (const char* sql :
        {"SELECT length(zeroblob(:n + 0))", "SELECT length(randomblob(:n + 0))", "SELECT length(hex(zeroblob(:n / 2)))",
         "SELECT length(replace(hex(zeroblob(500)), '0', hex(zeroblob(:n / 2000))))"}) {
-    EXPECT_EQ(refused(sql, {"1000000"}), "") << sql;
+    EXPECT_EQ(refused(sql, {"1000000"}), "fine") << sql;
     EXPECT_EQ(refused(sql, {"1200000"}), "22001") << sql;
   }
-  EXPECT_EQ(refused("SELECT length(:text || '')", {std::string(1'200'000, 'x')}), "22001");
+  EXPECT_EQ(refused("SELECT length(:text)", {std::string(1'200'000, 'x')}), "");
 }
 
 TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
