@@ -19,6 +19,7 @@ sql::Error several_rows() {
 EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement prepared)
     : path(options.path.value),
       object(options.returns != Returns::rows),
+      formats(options.offered_formats()),
       file(options.returns == Returns::file),
       timeout(options.timeout),
       cache_control(options.cache_control ? options.cache_control->value : std::string{}),
@@ -116,8 +117,8 @@ class Endpoint::RowsBody final : public http::BodySource {
 };
 
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
-  const auto wish = wish_of(request);
-  if (!wish) return not_acceptable();
+  const auto wish = wish_of(request, plan_->formats);
+  if (!wish) return not_acceptable(plan_->formats);
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});

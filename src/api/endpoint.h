@@ -33,6 +33,7 @@ struct EndpointPlan {
 
   std::string path;
   bool object = false;
+  sql::FormatSet formats;
   bool file = false;  // its only row says which file is the answer: FileEndpoint
   std::optional<Duration> timeout;
   std::string cache_control;

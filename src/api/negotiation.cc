@@ -1,11 +1,13 @@
 #include "api/negotiation.h"
 
+#include <string>
+
 #include "http/accept.h"
 
 namespace sluice::api {
 namespace {
 
-constexpr std::array formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
+constexpr std::array all_formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
 
 // What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
 struct Variant {
@@ -29,19 +31,21 @@ constexpr std::array<Variant, 6> variants{{
 
 }  // namespace
 
-std::optional<Wish> wish_of(const http::Request& request) {
+std::optional<Wish> wish_of(const http::Request& request, sql::FormatSet formats) {
   Wish wish;
   wish.request = &request;
   if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
   if (!request.extension.empty()) {
     wish.format = *sql::format_of_extension(request.extension.substr(1));
+    if (!formats.has(wish.format)) return std::nullopt;
     return wish;
   }
   wish.negotiated = true;
   const std::string_view accept = request.field("accept");
-  if (accept.empty() || accept == "*/*") return wish;
+  if ((accept.empty() || accept == "*/*") && formats.has(wish.format)) return wish;
   std::uint16_t best = 0;
   for (const Variant& variant : variants) {
+    if (!formats.has(variant.format)) continue;
     const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
     if (quality <= best) continue;
     best = quality;
@@ -53,16 +57,20 @@ std::optional<Wish> wish_of(const http::Request& request) {
   return wish;
 }
 
-http::Response not_acceptable() {
-  http::Response refused = http::problem(
-      406, "The resource is there as application/json, text/csv, application/x-ndjson and application/csj.");
+http::Response not_acceptable(sql::FormatSet formats) {
+  std::string names;
+  for (const Variant& variant : variants) {
+    if (variant.header == sql::Header::absent || !formats.has(variant.format)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(variant.type) + "/" + std::string(variant.subtype);
+  }
+  http::Response refused = http::problem(406, "The resource is available as " + names + ".");
   refused.fields.add_trusted("Vary", "Accept");
   return refused;
 }
 
 Layouts make_layouts(std::span<const sql::Column> columns, bool object) {
   Layouts layouts;
-  for (const sql::Format format : formats) {
+  for (const sql::Format format : all_formats) {
     layouts[static_cast<std::size_t>(format)] =
         std::make_unique<const sql::Layout>(format, columns, sql::EncodeOptions{.object = object});
   }

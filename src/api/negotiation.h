@@ -19,9 +19,10 @@ struct Wish {
   const http::Request* request = nullptr;  // whose wish it is; lasts until it has been answered
 };
 
-// By the path's extension, or by Accept. Nothing: the client takes none of what there is, which not_acceptable() says.
-[[nodiscard]] std::optional<Wish> wish_of(const http::Request& request);
-[[nodiscard]] http::Response not_acceptable();
+// By the path's extension, or by Accept. `formats`: what there is. Nothing: the client takes none of them, which
+// not_acceptable() says.
+[[nodiscard]] std::optional<Wish> wish_of(const http::Request& request, sql::FormatSet formats = {});
+[[nodiscard]] http::Response not_acceptable(sql::FormatSet formats = {});
 
 // How the rows of a statement are written, by sql::Format.
 using Layouts = std::array<std::unique_ptr<const sql::Layout>, 4>;

@@ -11,11 +11,11 @@ namespace sluice::api {
 namespace {
 
 // As "json", "csv-" where the header line is not wanted; "" where nothing is acceptable.
-std::string wish(std::vector<http::Field> fields, std::string_view extension = {}) {
+std::string wish(std::vector<http::Field> fields, std::string_view extension = {}, sql::FormatSet formats = {}) {
   http::Request request;
   request.fields = fields;
   request.extension = extension;
-  const auto found = wish_of(request);
+  const auto found = wish_of(request, formats);
   if (!found) return "";
   EXPECT_EQ(found->negotiated, extension.empty());
   EXPECT_EQ(found->request, &request);
@@ -37,6 +37,18 @@ std::string wish(std::vector<http::Field> fields, std::string_view extension = {
   }
   if (lines && found->header == sql::Header::absent) text += "-";
   return text;
+}
+
+TEST(Negotiation, OfTheFormatsThatThereAre) {
+  constexpr sql::Format lines[] = {sql::Format::ndjson, sql::Format::csv};
+  const sql::FormatSet two(lines);
+  EXPECT_EQ(wish({}, {}, two), "csv");
+  EXPECT_EQ(wish({{"accept", "*/*"}}, {}, two), "csv");
+  EXPECT_EQ(wish({{"accept", "application/*, text/csv;q=0.5"}}, {}, two), "ndjson");
+  EXPECT_EQ(wish({{"accept", "application/json, application/csj"}}, {}, two), "");
+  EXPECT_EQ(wish({}, ".csv", two), "csv");
+  EXPECT_EQ(wish({}, ".json", two), "");
+  EXPECT_EQ(wish({}, ".json", sql::FormatSet(std::span<const sql::Format>())), "json");
 }
 
 TEST(Negotiation, ByAccept) {

@@ -10,6 +10,7 @@
 #include "api/changes/options.h"
 #include "base/declare.h"
 #include "http/message.h"
+#include "sql/encode/format.h"
 #include "sql/options.h"
 #include "sql/parallel.h"
 #include "sql/staging.h"
@@ -170,6 +171,8 @@ struct MethodOptions {
   Located<std::string> location;
   sql::Isolation isolation = sql::Isolation::standard;
   Located<std::uint32_t> retries = 3;
+  std::string summary;
+  std::string description;
   OneOrMore<RequireOptions> require;
   std::optional<Located<JsonOrFile>> schema;
   std::optional<Located<ByteSize>> body_limit;
@@ -222,6 +225,8 @@ struct MethodOptions {
             "PostgreSQL: how often the transaction is tried again where another one was in its way (SQLSTATE 40001, "
             "40P01).",
             {.max = 100});
+    v.field("summary", &MethodOptions::summary, "As the endpoint's, for this method.");
+    v.field("description", &MethodOptions::description, "As the endpoint's, for this method.");
     v.field("require", &MethodOptions::require, "What must hold for this method, beside what the endpoint requires.");
     v.field("schema", &MethodOptions::schema,
             "A JSON Schema that each row of the body must fit, else 422: draft 7, as a table, as JSON in a string, or "
@@ -262,6 +267,9 @@ struct EndpointOptions {
   Located<std::string> path;
   Located<std::string> database;  // once loaded, the name of one that exists
   Returns returns = Returns::rows;
+  std::vector<Located<sql::Format>> formats;  // empty: all
+  std::string summary;
+  std::string description;
   Located<std::string> store;  // once loaded, the name of one that exists, where `returns` is a file
   Located<std::string> get;
   std::optional<ParallelOptions> parallel;
@@ -283,6 +291,10 @@ struct EndpointOptions {
   std::optional<changes::Options> changes;
   Position position;
 
+  [[nodiscard]] sql::FormatSet offered_formats() const {
+    const std::vector<sql::Format> all(formats.begin(), formats.end());
+    return sql::FormatSet(all);
+  }
   [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
     std::vector<std::pair<http::Method, const MethodOptions*>> methods;
     if (post) methods.emplace_back(http::Method::post, &*post);
@@ -306,6 +318,14 @@ struct EndpointOptions {
         "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error; `file`: GET answers "
         "with the file whose hash is the first column of its only row. A column `type` says its media type, which is "
         "guessed otherwise, and a column `name` what it is saved as.");
+    v.field(
+        "formats", &EndpointOptions::formats,
+        "The formats of answers with rows that the endpoint offers; 406 for others. Without it all four. A client that "
+        "is generated from a description with one format knows the type of an answer.",
+        {.min = 1});
+    v.field("summary", &EndpointOptions::summary,
+            "What its methods do, in a few words, for [openapi]. Methods may have their own.");
+    v.field("description", &EndpointOptions::description, "The same at length; Markdown.");
     v.field(
         "store", &EndpointOptions::store,
         "Where the file of `returns = \"file\"` lies: the name of a [store.NAME]. Where there is only one, it is the "

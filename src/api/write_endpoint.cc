@@ -95,6 +95,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
                      const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first)
     : path(endpoint.path.value),
       method(method_),
+      formats(endpoint.offered_formats()),
       object((options.returns ? options.returns->value : endpoint.returns) != Returns::rows),
       inserts(creates(method, options)),
       timeout(endpoint.timeout),
@@ -187,8 +188,8 @@ struct WriteEndpoint::Outcome {
 };
 
 core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
-  const auto wish = wish_of(request);
-  if (!wish) return not_acceptable();
+  const auto wish = wish_of(request, plan_->formats);
+  if (!wish) return not_acceptable(plan_->formats);
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request, *wish);

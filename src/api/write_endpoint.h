@@ -65,6 +65,7 @@ struct WritePlan {
 
   std::string path;
   http::Method method{};
+  sql::FormatSet formats;
   bool object = false;   // `returns`: it answers with one object
   bool inserts = false;  // what it does is to create: 201
   // A body has exactly one row: `object`, or a PUT or PATCH of a table whose keys are not in the body, or `before`

@@ -19,6 +19,7 @@
 #include "core/reactor.h"
 #include "core/sleep.h"
 #include "core/usable_cores.h"
+#include "sql/plain_columns.h"
 #include "sql/reading.h"
 
 namespace sluice::app {
@@ -74,6 +75,7 @@ void publish(Plan& plan) {
                                     .writes = endpoint.writes,
                                     .sets = endpoint.sets,
                                     .tables = endpoint.tables,
+                                    .never_null = endpoint.never_null,
                                     .security = {},
                                     .changes = endpoint.changes.get()};
     resource.security = security_of(options.use);
@@ -86,6 +88,7 @@ void publish(Plan& plan) {
     resource = {.pattern = resident.pattern,
                 .key_pattern = {},
                 .plan = resident.plan.get(),
+                .never_null = resident.never_null,
                 .security = security_of(options.use)};
     if (!options.key.value.empty()) resource.key_pattern = resident.key_pattern();
   }
@@ -240,7 +243,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->residents.push_back({.pattern = *http::Pattern::parse(path),
                                .index = static_cast<std::size_t>(&options - plan->options.residents.data()),
                                .database = index,
-                               .plan = std::move(*made)});
+                               .plan = std::move(*made),
+                               .never_null = {}});
+    if (plan->options.openapi) {
+      auto& resident = plan->residents.back();
+      const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
+      resident.never_null = loop.run(sql::never_null(*databases[index], dialect, options.query.value,
+                                                     resident.plan->statement.columns, next_ids[index]++));
+    }
   }
   for (const auto& store : plan->options.stores) {
     const files::StoreOptions& options = store.value;

@@ -34,6 +34,8 @@ struct Plan {
     std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
     std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
     std::shared_ptr<const api::changes::Plan> changes;        // null: it does not tell of any
+    // For [openapi]: of methods' columns, whether they are never NULL.
+    std::vector<std::pair<http::Method, std::vector<bool>>> never_null;
 
     [[nodiscard]] bool answers() const { return get != nullptr || !writes.empty() || !sets.empty(); }
     // Precondition: it tells of changes.
@@ -48,6 +50,7 @@ struct Plan {
     std::size_t index = 0;     // in options.residents
     std::size_t database = 0;  // index in options.databases
     std::shared_ptr<const api::resident::Plan> plan;
+    std::vector<bool> never_null;  // for [openapi]: of its columns
 
     // Precondition: it has a key.
     [[nodiscard]] http::Pattern key_pattern() const {

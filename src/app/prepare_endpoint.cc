@@ -12,6 +12,7 @@
 #include "app/config/values.h"
 #include "app/near_name.h"
 #include "sql/compared.h"
+#include "sql/plain_columns.h"
 #include "sql/reading.h"
 
 namespace sluice::app {
@@ -109,6 +110,7 @@ void EndpointPreparation::prepare_get() {
       complain(options_.get.position, wrong);
     }
   }
+  learn_never_null(http::Method::get, options_.get.value, *statement);
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   made->role = role_;
   made->from_client |= role_ && !role_->settings.empty();
@@ -127,6 +129,13 @@ void EndpointPreparation::prepare_get() {
   } else if (!options_.writing_methods().empty()) {
     prepare_current_row();
   }
+}
+
+void EndpointPreparation::learn_never_null(http::Method method, const std::string& text,
+                                           const sql::Statement& statement) {
+  if (!all_.openapi || statement.columns.empty()) return;
+  auto known = loop_.run(sql::never_null(database_, dialect_, text, statement.columns, next_id_++));
+  made_.never_null.emplace_back(method, std::move(known));
 }
 
 // How methods that write see GET's row.
@@ -259,6 +268,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   if (statements.size() != texts.size()) return;
   config::check_columns(options_, texts.back(), statements.back().columns, errors_);
+  learn_never_null(method, texts.back().value, statements.back());
   if (!writing.location.value.empty()) {
     const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
     if (!location) {

@@ -36,6 +36,8 @@ class EndpointPreparation {
  private:
   void prepare_get();
   void prepare_current_row();
+  // Where there is [openapi], which of the statement's columns are never NULL.
+  void learn_never_null(http::Method method, const std::string& text, const sql::Statement& statement);
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);

@@ -25,7 +25,7 @@ ROWS = 3000
 class Server:
     """One running `sluice serve`."""
 
-    def __init__(self, config, folder, environment, port, admin_port, limits):
+    def __init__(self, config, folder, environment, port, admin_port, limits=()):
         self.port, self.admin_port = port, admin_port
         self.terminated = False  # SIGTERM was sent; a second one may end it without draining
         self.judged = False  # how it ended has been looked at

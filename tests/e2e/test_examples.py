@@ -27,6 +27,7 @@ CREATE TABLE users (id integer PRIMARY KEY, name text, email text, roles {texts}
                     avatar text, avatar_type text);
 CREATE TABLE people (id integer PRIMARY KEY, name text);
 CREATE TABLE items (id integer PRIMARY KEY, name text, price {real});
+CREATE TABLE codes (code text, seal {bytes});
 CREATE TABLE seats (row integer, seat integer, UNIQUE (row, seat));
 INSERT INTO films (slug, name_en, score) VALUES ('the-silent-harbor', 'The Silent Harbor', 7.5), ('b', 'B', 1), ('c', 'C', 1),
   ('d', 'D', 1), ('e', 'E', 1), ('heat', 'Heat', 8);
@@ -34,11 +35,13 @@ INSERT INTO users (id, name, email, roles, score) VALUES (7, 'Ada', NULL, {ada},
   (3, 'Grace', 'grace@example.org', {grace}, 12), (5, 'Alan', NULL, {alan}, 8);
 """
 KINDS = {
-    "sqlite": dict(serial="integer PRIMARY KEY", real="real", texts="json", time="text", ada="'[\"admin\",\"user\"]'",
+    "sqlite": dict(serial="integer PRIMARY KEY", real="real", texts="json", time="text", bytes="blob", ada="'[\"admin\",\"user\"]'",
                    grace="'[\"admin\"]'", alan="'[\"admin\"]'"),
-    "postgres": dict(serial="serial PRIMARY KEY", real="double precision", texts="text[]", time="timestamptz",
+    "postgres": dict(serial="serial PRIMARY KEY", real="double precision", texts="text[]", time="timestamptz", bytes="bytea",
                      ada="'{admin,user}'", grace="'{admin}'", alan="'{admin}'"),
 }
+FUNCTION = """CREATE FUNCTION place_order(customer text, items jsonb, OUT id integer, OUT total numeric) LANGUAGE sql
+              AS 'SELECT 1, 9.5'"""
 # What requests of a page need beside its own configuration.
 BEFORE_REQUESTS = {
     "docs/guide/README.md": endpoint("SELECT id, slug FROM films ORDER BY id", "/films"),
@@ -108,7 +111,7 @@ def folders(request, tmp_path_factory, localhost):
         else:
             cluster = request.getfixturevalue("postgres")
             cluster.psql("CREATE DATABASE examples")
-            for script in [statements, *scripts]:
+            for script in [statements, FUNCTION, *scripts]:
                 cluster.psql(script, "examples")
             url = cluster.url("examples")
         (folder / "public").mkdir()

@@ -130,7 +130,11 @@ def test_the_delimiter_of_csv(target, given, delimiter):
         writer.writerows(rows)
     said = target.run("films", "films.csv", "--delimiter", given)
     assert "3 rows: 3 inserted" in said
-    assert target.rows() == [(1, "a,b", 1), (2, f'c{delimiter}"d\ne', None), (3, ",,", 3.5)]
+    hexed = "hex(slug)" if target.kind == "sqlite" else "encode(convert_to(slug, 'UTF8'), 'hex')"
+    read = target.query(f"SELECT {hexed} FROM films ORDER BY id")
+    assert [bytes.fromhex(slug).decode() for slug, in read] == [slug for slug, _, _ in rows]
+    scores = target.query("SELECT score FROM films WHERE score IS NOT NULL ORDER BY id")
+    assert [float(score) for score, in scores] == [1, 3.5]
     assert "3 unchanged" in target.run("films", "films.csv", "--delimiter", given)
     # With a comma it has one column, that no table has.
     assert "films.csv:1: " in target.run("films", "films.csv", code=1)

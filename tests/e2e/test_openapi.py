@@ -3,14 +3,15 @@ import copy
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 
 import pytest
 
-from conftest import SLUICE
-from skips import skip_unfetched
+from conftest import ROOT, SLUICE, database_with
+from skips import skip, skip_unfetched
 from tokens import Secret, soon
 
 CONFIG = '''
@@ -211,8 +212,8 @@ def test_rows_and_bodies(films):
     assert row["required"] == ["id", "slug", "name", "score", "adult"]
     kinds = {name: property["type"] for name, property in row["properties"].items()}
     adult = "integer" if films.kind == "sqlite" else "boolean"
-    assert kinds == {"id": ["integer", "null"], "slug": ["string", "null"], "name": ["string", "null"],
-                     "score": ["number", "string", "null"], "adult": [adult, "null"]}
+    assert kinds == {"id": "integer", "slug": "string", "name": ["string", "null"],
+                     "score": ["number", "string", "null"], "adult": adult}
     assert set(calls["get", "/films"]["responses"]["200"]["content"]) == {"application/json", "text/csv",
                                                                          "application/x-ndjson", "application/csj"}
     body = calls["post", "/films"]["requestBody"]
@@ -381,3 +382,146 @@ def test_schemathesis_finds_that_what_it_says_is_taken(films, tools, tmp_path):
             operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "If-Match"]
     run_schemathesis(films, tools, tmp_path, document, "--mode", "positive", "--generation-allow-x00", "false",
                      "--checks", "positive_data_acceptance,not_a_server_error,response_schema_conformance")
+
+
+ITEMS = """
+[openapi]
+title = "Items"
+servers = ["https://api.example.com/v1", "/"]
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/items"
+formats = ["json"]
+summary = "All items"
+description = "Cheap ones *first*."
+get = "SELECT id, name, price, note FROM items ORDER BY price"
+[endpoint.post]
+summary = "Adds items"
+table = "items"
+columns.id = {{}}
+columns.name = {{ required = true }}
+columns.price = {{ type = "real" }}
+returning = "id, name, price, note"
+[[endpoint]]
+path = "/items/{{id:int}}"
+formats = ["json", "csv"]
+use = ["auth"]
+returns = "object"
+get = "SELECT id, name, price FROM items WHERE id = :id"
+delete = "DELETE FROM items WHERE id = :id"
+[[endpoint]]
+path = "/joined"
+get = "SELECT a.name, b.name AS other FROM items a LEFT JOIN items b ON b.id = a.id + 1 ORDER BY a.id"
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def items(request, sluice, tmp_path):
+    real = {"sqlite": "real", "postgres": "double precision"}[request.param]
+    url = database_with(request, tmp_path, [
+        "DROP TABLE IF EXISTS items", f"CREATE TABLE items (id integer PRIMARY KEY, name text NOT NULL, price {real} NOT NULL, note text)",
+        "INSERT INTO items VALUES (1, 'Pen', 2.5, NULL), (2, 'Ink', 1.25, NULL)"])
+    return sluice(ITEMS.format(secret=KEY.secret, url=url))
+
+
+def test_what_the_file_says_of_operations(items):
+    document = document_of(items)
+    assert document["servers"] == [{"url": "https://api.example.com/v1"}, {"url": "/"}]
+    several = document["paths"]["/items"]
+    assert (several["get"]["summary"], several["get"]["description"]) == ("All items", "Cheap ones *first*.")
+    assert (several["post"]["summary"], several["post"]["description"]) == ("Adds items", "Cheap ones *first*.")
+    one = document["paths"]["/items/{id}"]
+    assert "summary" not in one["get"]
+    for method in ("get", "delete"):
+        assert one[method]["security"] == [{"auth": []}]
+    assert document["components"]["securitySchemes"]["auth"] == {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    assert "security" not in several["get"]
+
+
+def test_columns_that_are_never_null(items):
+    document = document_of(items)
+
+    def nullable(path, method, status):
+        content = document["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
+        row = next(one for one in (content.get("items"), content, *content.get("anyOf", ())) if one and "$ref" in one)
+        return {name: "null" in schema.get("type", ["null"]) for name, schema in schema_of(document, row)["properties"].items()}
+
+    expected = {"id": False, "name": False, "price": False, "note": True}
+    assert nullable("/items", "get", "200") == nullable("/items", "post", "201") == expected
+    # By way of a join, a row may be missing.
+    assert nullable("/joined", "get", "200") == {"name": True, "other": True}
+
+
+def test_formats_that_are_offered(items):
+    document = document_of(items)
+    several, one = document["paths"]["/items"], document["paths"]["/items/{id}"]
+    for operation, status in ((several["get"], "200"), (several["post"], "201")):
+        assert list(operation["responses"][status]["content"]) == ["application/json"]
+    assert list(one["get"]["responses"]["200"]["content"]) == ["application/json", "text/csv"]
+    for target, *fields in (("/items.csv",), ("/items.ndjson",), ("/items.csj",), ("/items", "Accept: text/csv"),
+                            ("/items", "Accept: application/x-ndjson, text/csv")):
+        refused = items.get(target, *fields)
+        assert refused.status == 406, target
+        assert json.loads(refused.body)["detail"] == "The resource is available as application/json."
+    for fields in ((), ("Accept: */*",), ("Accept: text/csv, application/json;q=0.1",), ("Accept: application/*",)):
+        answer = items.get("/items", *fields)
+        assert (answer.status, answer.get("content-type")) == (200, "application/json"), fields
+    with items.connect() as connection:
+        refused = connection.call("POST", "/items.csv", b'{"name":"Cap","price":3}', "Content-Type: application/json")
+        assert refused.status == 406
+        assert connection.call("POST", "/items", b'{"id":3,"name":"Cap","price":3}', "Content-Type: application/json").status == 201
+    authorized = f"Authorization: Bearer {KEY.token()}"
+    assert items.get("/items/1.csv", authorized).body.startswith(b"id,name,price")
+    assert items.get("/items/1.ndjson", authorized).status == 406
+    assert "application/json, text/csv." in items.get("/items/1", authorized, "Accept: application/csj").body.decode()
+
+
+NODE_MODULES = ("openapi-typescript@7.4.4", "openapi-fetch@0.13.3", "typescript@5.7.2")
+CLIENT = """
+import createClient from "openapi-fetch";
+import type { paths } from "./api";
+const client = createClient<paths>({ baseUrl: "http://127.0.0.1" });
+export async function cheapest(): Promise<number | string> {
+  const { data, error } = await client.GET("/items");
+  if (error) throw error;
+  return ITEM;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def node_modules(tmp_path_factory):
+    """Where openapi-typescript and a compiler are; fetched once."""
+    folder = ROOT / ".cache/openapi-typescript"
+    if not shutil.which("npm"):
+        skip("node", "openapi-typescript needs Node.js")
+    if not (folder / "node_modules/.bin/tsc").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fetched = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-save", "--prefix", str(folder), *NODE_MODULES],
+                                 capture_output=True, text=True)
+        if fetched.returncode != 0:
+            skip_unfetched("openapi-typescript", fetched.stdout + fetched.stderr)
+    return folder / "node_modules"
+
+
+def test_a_generated_client_compiles(items, node_modules, tmp_path):
+    folder = tmp_path / "client"
+    folder.mkdir()
+    (folder / "node_modules").symlink_to(node_modules)
+    (folder / "openapi.json").write_bytes(items.get("/openapi.json").body)
+    made = subprocess.run(["node_modules/.bin/openapi-typescript", "openapi.json", "-o", "api.d.ts"], cwd=folder,
+                          capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stdout + made.stderr
+
+    def compiled(item):
+        (folder / "client.ts").write_text(CLIENT.replace("ITEM", item))
+        return subprocess.run(["node_modules/.bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module",
+                               "nodenext", "--moduleResolution", "nodenext", "client.ts"], cwd=folder, capture_output=True, text=True, timeout=60)
+
+    good = compiled("data[0].price")
+    assert good.returncode == 0, good.stdout
+    assert "Property 'prize' does not exist" in compiled("data[0].prize").stdout

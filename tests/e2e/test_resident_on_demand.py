@@ -82,7 +82,8 @@ def answers(connection, target, *fields, method="GET"):
     """What both modes answer, which must be the same but for the connection's own fields."""
     of = [connection.get(f"/{table}{target}", *fields, method=method) for table in ("encoded", "packed")]
     for one in of:
-        one.seen = (one.status, one.body, *[one.get(name) for name in ("etag", "content-type", "x-total-count", "vary")])
+        body = one.body.replace(b"/encoded", b"/packed")  # a 404 names what was asked for
+        one.seen = (one.status, body, *[one.get(name) for name in ("etag", "content-type", "x-total-count", "vary")])
     assert of[0].seen == of[1].seen, (target, of[0].seen[0], of[1].seen[0], of[0].body[:300], of[1].body[:300])
     return of[1]
 

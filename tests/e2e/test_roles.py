@@ -237,7 +237,7 @@ DROP ROLE IF EXISTS leaked;
 CREATE ROLE leaked;
 CREATE OR REPLACE FUNCTION leak() RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM set_config('search_path', 'pg_catalog', false), set_config('TimeZone', 'Asia/Tokyo', false),
+  PERFORM set_config('search_path', 'public, pg_catalog', false), set_config('TimeZone', 'Asia/Tokyo', false),
           set_config('app.who', 'ada', false), pg_advisory_lock(4711);
   EXECUTE 'LISTEN leaked';
   EXECUTE 'SET ROLE leaked';

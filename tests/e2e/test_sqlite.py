@@ -124,7 +124,7 @@ def test_json_of_functions_is_json(sluice, path):
     assert json.loads(server.get("/all").body) == {"years": {"Heat": 1995}, "n": 1}
     with server.connect() as connection:
         answer = connection.call("POST", "/films", b'{"title":"Z","extra":["a"]}', "Content-Type: application/json")
-        assert json.loads(answer.body) == {"id": 4, "film": {"t": "Z"}, "extra": ["a"]}
+        assert json.loads(answer.body) == [{"id": 4, "film": {"t": "Z"}, "extra": ["a"]}]
     kept = json.loads(server.get("/kept/1").body)
     assert kept == {"id": 1, "film": {"title": "Heat"}, "extra": {"year": 1995}}
     assert json.loads(server.get("/kept/2").body) == {"id": 2, "film": {"title": "Ran"}, "extra": "no json"}

@@ -2,6 +2,7 @@
 that GET has answered."""
 import json
 import sqlite3
+import time
 import subprocess
 import threading
 
@@ -124,14 +125,15 @@ def items(request, sluice, tmp_path):
         url = f"sqlite:{path}"
     else:
         postgres = request.getfixturevalue("postgres")
+        name = f"answers_{time.monotonic_ns()}"
+        postgres.psql(f"CREATE DATABASE {name}")
 
         def query(sql):
-            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
+            return [tuple(line.split("|")) for line in postgres.psql(sql, name).decode().splitlines()]
 
-        query("DROP TABLE IF EXISTS parts, items, texts CASCADE;" + SCHEMA + "; CREATE TABLE texts (title text);"
-              "DROP FUNCTION IF EXISTS make_item; CREATE FUNCTION make_item(id integer, name text) RETURNS items LANGUAGE sql "
+        query(SCHEMA + "; CREATE TABLE texts (title text); CREATE FUNCTION make_item(id integer, name text) RETURNS items LANGUAGE sql "
               "AS 'INSERT INTO items (id, name) VALUES ($1, $2) RETURNING *'")
-        url = postgres.url()
+        url = postgres.url(name)
     return Films(sluice(CONFIG.format(url=url, **CASES[request.param])), request.param, query)
 
 

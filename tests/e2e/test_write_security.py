@@ -74,6 +74,7 @@ use = ["auth"]
 params.me = {{ from = "claim.sub", type = "text", required = true }}
 [endpoint.put]
 table = "items"
+accepts_object = true
 existing = "SELECT slug FROM items WHERE owner = :me"
 columns.owner = {{ from = "claim.sub", type = "text", required = true }}
 columns.slug = {{ key = true, type = "text" }}
@@ -274,8 +275,9 @@ def test_values_of_other_kinds(items):
     # What is no list of rows, and what is no row.
     for body in ('"slug"', "1", "null", "true"):
         assert items.call("POST", "/items", body).status == 400, body
-    for body in ("[1]", "[[]]", '["slug"]', "[null]", '[{"slug":"a"},1]'):
+    for body in ("[1]", "[[]]", '["slug"]', "[null]"):
         assert items.call("POST", "/items", body).status == 422, body
+    assert items.call("POST", "/items", '[{"slug":"a"},1]').status == 400  # it takes one row
     assert items.slugs() == []
 
 
@@ -329,8 +331,8 @@ def test_content_types(items):
         items.query("DELETE FROM items")
     # A body in one format that says it is in another.
     for type, wrong, status in (("application/json", "slug=a", 400), ("application/json", "slug\na\n", 400),
-                                ("text/csv", body, 400), ("application/x-www-form-urlencoded", body, 422),
-                                ("application/csj", "slug=a", 400), ("application/x-ndjson", "slug\na\n", 422)):
+                                ("text/csv", body, 400), ("application/x-www-form-urlencoded", body, 400),
+                                ("application/csj", "slug=a", 400), ("application/x-ndjson", "slug\na\n", 400)):
         assert items.call("POST", "/items", wrong, f"Content-Type: {type}").status == status, type
     # Which of two would another server have read?
     two = items.call("POST", "/items", body, "Content-Type: application/json", "Content-Type: text/csv")
@@ -430,7 +432,7 @@ def test_nul_and_broken_text_elsewhere(items):
             answer = items.call("GET", target)
             assert answer.status == 400, (target, answer.body)
         answer = items.call("GET", f"/items?{escape}=a")
-        assert answer.status == 200 and [row["slug"] for row in json.loads(answer.body)] == ["a"], (escape, answer.body)
+        assert answer.status == 400, (escape, answer.body)
         answer = items.call("POST", f"/from?slug={escape}")
         assert answer.status == 400, (escape, answer.body)
         assert items.call("DELETE", f"/items/{escape}").status == 400, escape

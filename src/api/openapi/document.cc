@@ -18,7 +18,9 @@ namespace {
 using http::Method;
 using Null = Schema::Null;
 
-constexpr std::string_view row_types[] = {"text/csv", "application/x-ndjson", "application/csj"};
+constexpr std::pair<sql::Format, std::string_view> row_types[] = {{sql::Format::csv, "text/csv"},
+                                                                  {sql::Format::ndjson, "application/x-ndjson"},
+                                                                  {sql::Format::csj, "application/csj"}};
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
@@ -159,7 +161,7 @@ class Maker {
     bool answers = false;
     const auto operation = [&](Method method, const JsonObject& about) {
       answers = true;
-      add_operation(item, *place, words, method, resource.security, about);
+      add_operation(item, *place, words, method, resource.security, about, words_for(*resource.options, method));
     };
     if (resource.get != nullptr) {
       names_ = capitalized("get" + words);
@@ -189,14 +191,14 @@ class Maker {
     std::string row;
     if (const auto place = place_of(resource.pattern, "/" + resource.plan->name)) {
       names_ = capitalized("get" + place->words);
-      row = row_schema(resource.plan->statement.columns, Members::chosen);
+      row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
       parts(*place, "", listing(resource, row));
     }
     if (!resource.key_pattern) return;
     const auto place = place_of(*resource.key_pattern, "/" + resource.plan->name + "/{key}");
     if (!place) return;
     names_ = capitalized("get" + place->words);
-    if (row.empty()) row = row_schema(resource.plan->statement.columns, Members::chosen);
+    if (row.empty()) row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
     JsonObject key;
     key.add_text("name", resource.key_pattern->segments.back().text).add_text("in", "path").add("required", "true");
     key.add("schema", resident_key_schema(*resource.plan));
@@ -256,6 +258,9 @@ class Maker {
     JsonObject info;
     info.add_text("title", options_.title.value).add_text("version", options_.version.value);
     if (!options_.description.value.empty()) info.add_text("description", options_.description.value);
+    JsonArray servers;
+    for (const auto& url : options_.servers) servers.add(JsonObject().add_text("url", url.value).text());
+    if (servers.empty()) servers.add(R"({"url":"/"})");
     JsonObject responses;
     for (const int status : statuses_) responses.add(std::to_string(status), problem(status));
     if (!statuses_.empty()) schemas_.add("Problem", problem_schema());
@@ -263,7 +268,7 @@ class Maker {
     components.add("schemas", schemas_.text()).add("responses", responses.text());
     if (!schemes_.empty()) components.add("securitySchemes", schemes_.text());
     JsonObject document;
-    document.add_text("openapi", "3.1.0").add("info", info.text());
+    document.add_text("openapi", "3.1.0").add("info", info.text()).add("servers", servers.text());
     if (!tag_list_.empty()) document.add("tags", tag_list_.text());
     document.add("paths", paths_.text()).add("components", components.text());
     return {.text = document.text(), .warnings = std::move(warnings_)};
@@ -298,9 +303,25 @@ class Maker {
     return place;
   }
 
+  // What the file says of a method.
+  struct Words {
+    std::string_view summary, description;
+  };
+  static Words words_for(const EndpointOptions& endpoint, Method method) {
+    Words meaning{endpoint.summary, endpoint.description};
+    for (const auto& [its_method, writing] : endpoint.writing_methods()) {
+      if (its_method != method) continue;
+      if (!writing->summary.empty()) meaning.summary = writing->summary;
+      if (!writing->description.empty()) meaning.description = writing->description;
+    }
+    return meaning;
+  }
+
   void add_operation(JsonObject& into, const Place& place, const std::string& words, Method method,
-                     std::span<const Security> security, const JsonObject& about) {
+                     std::span<const Security> security, const JsonObject& about, const Words& meaning = {}) {
     JsonObject whole;
+    if (!meaning.summary.empty()) whole.add_text("summary", meaning.summary);
+    if (!meaning.description.empty()) whole.add_text("description", meaning.description);
     whole.add_text("operationId", operation_id(method, words)).add("tags", JsonArray().add_text(place.tag).text());
     add_security(security, whole);
     into.add(lower_name(method),
@@ -461,13 +482,17 @@ class Maker {
   // Whether a row has all of its members, or those that the request has chosen.
   enum class Members : std::uint8_t { all, chosen };
 
-  std::string row_schema(std::span<const sql::Column> columns, Members members = Members::all) {
+  // `never_null`: of each column; empty: of none is it known.
+  std::string row_schema(std::span<const sql::Column> columns, const std::vector<bool>& never_null,
+                         Members members = Members::all) {
     JsonObject properties;
     JsonArray names;
     std::set<std::string_view> seen;
-    for (const sql::Column& column : columns) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const sql::Column& column = columns[i];
       if (!seen.insert(column.name).second) continue;
-      properties.add(column.name, schema_of(column).json(Null::possible));
+      const bool never = i < never_null.size() && never_null[i];
+      properties.add(column.name, schema_of(column).json(never ? Null::never : Null::possible));
       names.add_text(column.name);
     }
     JsonObject schema;
@@ -483,15 +508,23 @@ class Maker {
     return reference("schemas", name);
   }
 
+  static std::vector<bool> never_null_of(const Resource& resource, Method method) {
+    for (const auto& [its_method, columns] : resource.never_null) {
+      if (its_method == method) return columns;
+    }
+    return {};
+  }
+
   enum class Shown : std::uint8_t { object, rows };
 
-  // The content of an answer with rows, in every format.
-  static std::string row_content(const std::string& row, Shown shown, bool csv = true) {
+  // The content of an answer with rows, in every format that is offered.
+  static std::string row_content(const std::string& row, Shown shown, sql::FormatSet formats) {
     const std::string rows = R"({"type":"array","items":)" + row + "}";
     JsonObject content;
-    content.add("application/json", JsonObject().add("schema", shown == Shown::object ? row : rows).text());
-    for (const std::string_view type : row_types) {
-      if (csv || type != "text/csv") content.add(type, R"({"schema":{"type":"string"}})");
+    const std::string& json = shown == Shown::object ? row : rows;
+    if (formats.has(sql::Format::json)) content.add("application/json", JsonObject().add("schema", json).text());
+    for (const auto& [format, type] : row_types) {
+      if (formats.has(format)) content.add(type, R"({"schema":{"type":"string"}})");
     }
     return content.text();
   }
@@ -542,17 +575,17 @@ class Maker {
       if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
       return operation.add("responses", responses.text());
     }
-    const std::string row = row_schema(plan.statement.columns);
+    const std::string row = row_schema(plan.statement.columns, never_null_of(resource, Method::get));
     if (plan.version) {
       add_reading_conditions(parameters);
       const std::string headers = JsonObject().add("ETag", entity_tag).text();
-      responses.add("200", answer("The one row.", row_content(row, Shown::object), headers));
+      responses.add("200", answer("The one row.", row_content(row, Shown::object, plan.formats), headers));
       responses.add("304", answer("It is what the client has.", "", headers));
     } else if (plan.object) {
-      responses.add("200", answer("The one row.", row_content(row, Shown::object)));
+      responses.add("200", answer("The one row.", row_content(row, Shown::object, plan.formats)));
     } else {
-      responses.add(
-          "200", answer("The rows.", row_content(row, Shown::rows), JsonObject().add("Row-Count", row_count).text()));
+      responses.add("200", answer("The rows.", row_content(row, Shown::rows, plan.formats),
+                                  JsonObject().add("Row-Count", row_count).text()));
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
@@ -563,11 +596,16 @@ class Maker {
     return operation.add("responses", responses.text());
   }
 
+  static sql::FormatSet formats_of(const ResidentResource& resource) {
+    static constexpr sql::Format without_csv[] = {sql::Format::json, sql::Format::ndjson, sql::Format::csj};
+    return resource.plan->shape.csv ? sql::FormatSet() : sql::FormatSet(without_csv);
+  }
+
   JsonObject listing(const ResidentResource& resource, const std::string& row) {
     Parameters parameters;
     add_resident_parameters(*resource.plan, parameters.list());
     return from_memory(resource, std::move(parameters), "The rows.",
-                       row_content(row, Shown::rows, resource.plan->shape.csv),
+                       row_content(row, Shown::rows, formats_of(resource)),
                        R"({"description":"How many rows the conditions find, whatever `limit` and `offset` say.",)"
                        R"("schema":{"type":"integer","minimum":0}})");
   }
@@ -575,7 +613,7 @@ class Maker {
     Parameters parameters;
     add_fields_parameter(*resource.plan, parameters.list());
     return from_memory(resource, std::move(parameters), "The one row.",
-                       row_content(row, Shown::object, resource.plan->shape.csv), {});
+                       row_content(row, Shown::object, formats_of(resource)), {});
   }
   // `total`: the header that says how many rows there are; empty: there is one.
   JsonObject from_memory(const ResidentResource& resource, Parameters parameters, std::string_view meaning,
@@ -645,7 +683,7 @@ class Maker {
                                                       : R"({"anyOf":[)" + one + "," + list + "]}";
     JsonObject content;
     content.add("application/json", JsonObject().add("schema", schema).text());
-    for (const std::string_view type : row_types) content.add(type, R"({"schema":{"type":"string"}})");
+    for (const auto& [format, type] : row_types) content.add(type, R"({"schema":{"type":"string"}})");
     if (taken == Taken::list) return JsonObject().add("required", "true").add("content", content.text()).text();
     content.add("application/x-www-form-urlencoded",
                 JsonObject().add("schema", form == object && given == nullptr ? one : named("Form", form)).text());
@@ -715,8 +753,8 @@ class Maker {
       if (plan.inserts) responses.add("201", answer("It has been created.", "", created_headers));
       responses.add("204", answer("It is done.", ""));
     } else {
-      const std::string row = row_schema(plan.main.statement.columns);
-      const std::string content = row_content(row, plan.object ? Shown::object : Shown::rows);
+      const std::string row = row_schema(plan.main.statement.columns, never_null_of(resource, plan.method));
+      const std::string content = row_content(row, plan.object ? Shown::object : Shown::rows, plan.formats);
       if (plan.inserts) {
         if (plan.update_first || !plan.object) {
           responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",

@@ -35,7 +35,8 @@ struct Resource {
   const EndpointPlan* get = nullptr;  // null: it has none
   std::span<const std::shared_ptr<const WritePlan>> writes;
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
-  std::span<const std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
+  std::span<const std::pair<http::Method, sql::Table>> tables;             // of the methods that name one
+  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // of methods' columns, where it is known
   std::vector<Security> security;
   const changes::Plan* changes = nullptr;  // null: it does not tell of any
 };
@@ -45,6 +46,7 @@ struct ResidentResource {
   http::Pattern pattern;
   std::optional<http::Pattern> key_pattern;  // of one row
   const resident::Plan* plan = nullptr;
+  std::vector<bool> never_null = {};  // of its columns; empty: it is not known
   std::vector<Security> security;
 };
 

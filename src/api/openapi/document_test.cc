@@ -51,7 +51,7 @@ class Described : public testing::Test {
 };
 
 TEST_F(Described, Nothing) {
-  EXPECT_EQ(document().text, R"({"openapi":"3.1.0","info":{"title":"API","version":"1"},"paths":{},)"
+  EXPECT_EQ(document().text, R"({"openapi":"3.1.0","info":{"title":"API","version":"1"},"servers":[{"url":"/"}],"paths":{},)"
                              R"("components":{"schemas":{},"responses":{}}})");
 }
 

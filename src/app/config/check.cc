@@ -173,6 +173,7 @@ class Checker {
       complain(endpoint.position, "this endpoint answers no method",
                "add get = \"SELECT ...\", or post, put, patch, delete");
     }
+    check_formats(endpoint, Complain{errors_});
     check_version(endpoint, Complain{errors_});
     check_errors(endpoint.errors, Complain{errors_});
     check_limits_of_bodies(options_, endpoint, Complain{errors_});

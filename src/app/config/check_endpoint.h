@@ -18,6 +18,7 @@ void check_parallel(const Options& options, const api::EndpointOptions& endpoint
                     const Complain& complain);
 void check_errors(const std::vector<Named<api::ErrorOptions>>& errors, const Complain& complain);
 void check_limits_of_bodies(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain);
+void check_formats(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain);
 // False: there is nothing more to say of it.
 [[nodiscard]] bool check_changes(const Options& options, const api::EndpointOptions& endpoint,

@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+
+#include "base/declare.h"
 
 namespace sluice::sql {
 
@@ -14,6 +17,28 @@ namespace sluice::sql {
 //   csv     a header line, then rows, byte for byte PostgreSQL's COPY ... (FORMAT csv, HEADER)
 //   csj     a line of the column names, then a line per row: JSON values between commas, without brackets
 enum class Format : std::uint8_t { json, ndjson, csv, csj };
+
+inline NameOf<Format> names_of(Format) {
+  return {{"json", Format::json}, {"ndjson", Format::ndjson}, {"csv", Format::csv}, {"csj", Format::csj}};
+}
+
+// Some of them.
+class FormatSet {
+ public:
+  constexpr FormatSet() = default;  // all
+  // None given: all.
+  explicit constexpr FormatSet(std::span<const Format> formats) {
+    if (!formats.empty()) bits_ = 0;
+    for (const Format format : formats) bits_ |= bit(format);
+  }
+  [[nodiscard]] constexpr bool has(Format format) const { return (bits_ & bit(format)) != 0; }
+
+ private:
+  static constexpr std::uint8_t bit(Format format) {
+    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(format));
+  }
+  std::uint8_t bits_ = 0x0F;
+};
 
 // Whether csv and csj begin with the line of the columns' names; the others have none.
 enum class Header : std::uint8_t { present, absent };

@@ -105,13 +105,16 @@ void append_integer(RowBlock& block, std::int64_t value, ColumnKind kind) {
   block.add_written(static_cast<std::size_t>(written.ptr - begin), Form::number);
 }
 
-bool is_numeric(ColumnKind kind) {
-  return kind == ColumnKind::numeric || kind == ColumnKind::other || kind == ColumnKind::boolean ||
-         kind == ColumnKind::json || kind == ColumnKind::integer;
+// A column of NUMERIC or INTEGER affinity stores a whole number as an integer, and SELECT gives it as one; INSERT's
+// RETURNING may give it as a REAL.
+void append_float(RowBlock& block, double value, ColumnKind kind) {
+  const bool stores_reals = kind == ColumnKind::real || kind == ColumnKind::any || kind == ColumnKind::bytes;
+  constexpr double limit = 0x1p63;
+  if (!stores_reals && value > -limit && value < limit && value == std::trunc(value)) {
+    return append_integer(block, static_cast<std::int64_t>(value), kind);
+  }
+  append_real(block, value);
 }
-
-// Whether SQLite's affinity makes an integer of it: whole, and strictly within 64 bits.
-bool is_whole(double value) { return value > -0x1p63 && value < 0x1p63 && value == std::trunc(value); }
 
 std::unexpected<Error> bad_argument(std::span<const Parameter> parameters, std::size_t index, std::string_view why) {
   Error error{Failure::bad_argument, {}, {}};
@@ -164,16 +167,9 @@ void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Column
       case SQLITE_INTEGER:
         append_integer(block, sqlite3_value_int64(value), columns[i]);
         break;
-      case SQLITE_FLOAT: {
-        const double number = sqlite3_value_double(value);
-        // A column of NUMERIC affinity stores a whole number as an integer; RETURNING has it before that.
-        if (is_numeric(columns[i]) && is_whole(number)) [[unlikely]] {
-          append_integer(block, static_cast<std::int64_t>(number), columns[i]);
-        } else {
-          append_real(block, number);
-        }
+      case SQLITE_FLOAT:
+        append_float(block, sqlite3_value_double(value), columns[i]);
         break;
-      }
       case SQLITE_TEXT: {
         // The text first: it may have to be converted to UTF-8 before it can be counted.
         const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));

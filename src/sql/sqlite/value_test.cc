@@ -163,12 +163,16 @@ TEST_F(ValueTest, BindsWhatAnswersShowOfOtherValues) {
                                              "'00FF41'", "'blob'", "''"}));
 }
 
-TEST_F(ValueTest, AnIntegerOfARealColumnIsAReal) {
-  ASSERT_EQ(sqlite3_exec(database_, "CREATE TABLE r(a REAL, b DOUBLE PRECISION, c NUMERIC)", nullptr, nullptr, nullptr),
+TEST_F(ValueTest, WholeNumbersOfReturningAreThoseOfSelect) {
+  ASSERT_EQ(sqlite3_exec(database_, "CREATE TABLE r(a REAL, b DOUBLE PRECISION, c NUMERIC, d INTEGER)", nullptr,
+                         nullptr, nullptr),
             SQLITE_OK);
-  // SQLite's RETURNING gives 5 where SELECT gives 5.0.
-  prepare("INSERT INTO r VALUES (5, -3, 7) RETURNING a, b, c");
-  EXPECT_EQ(row(), (std::vector<std::string>{"5.0", "-3.0", "7"}));
+  // SQLite's RETURNING gives 5 where SELECT gives 5.0, or 5.0 where it gives 5.
+  for (const char* statement : {"INSERT INTO r VALUES (5, -3, 5, 7) RETURNING *", "SELECT * FROM r",
+                                "UPDATE r SET a = 5, b = -3, c = 5, d = 7 RETURNING *"}) {
+    prepare(statement);
+    EXPECT_EQ(row(), (std::vector<std::string>{"5.0", "-3.0", "5", "7"})) << statement;
+  }
 }
 
 TEST_F(ValueTest, RefusesArguments) {

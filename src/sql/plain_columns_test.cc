@@ -1,0 +1,66 @@
+#include "sql/plain_columns.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::sql {
+namespace {
+
+// "films: id name * ?", with ? for an expression; "-" for what is not read.
+std::string said(std::string_view statement, Dialect dialect = Dialect::postgres) {
+  const auto plain = plain_columns(statement, dialect);
+  if (!plain) return "-";
+  std::string text = plain->table + ":";
+  for (const auto& [kind, name] : plain->items) {
+    text += kind == PlainColumns::Kind::all ? " *" : kind == PlainColumns::Kind::expression ? " ?" : " " + name;
+  }
+  return text;
+}
+
+TEST(PlainColumns, OfOneTable) {
+  for (const auto dialect : {Dialect::postgres, Dialect::sqlite}) {
+    EXPECT_EQ(said("SELECT * FROM films", dialect), "films: *");
+    EXPECT_EQ(said("select ID, f.name AS n, f.* from main.films AS f where (x) = :y order by id limit (1)", dialect),
+              "main.films: id name *");
+    EXPECT_EQ(said("SELECT \"Id\" i FROM \"Films\" f", dialect), "Films: Id");
+    EXPECT_EQ(said("SELECT id, 1, 'a', g.name, a || b, CASE WHEN a THEN b END FROM films", dialect),
+              "films: id ? ? ? ? ?");
+    EXPECT_EQ(said("INSERT INTO films (id) VALUES (:id) ON CONFLICT DO NOTHING RETURNING id, name", dialect),
+              "films: id name");
+    EXPECT_EQ(said("UPDATE films SET a = (SELECT 1 FROM b) WHERE id = :id RETURNING *", dialect), "films: *");
+    EXPECT_EQ(said("DELETE FROM films WHERE id = :id RETURNING id -- and no more", dialect), "films: id");
+  }
+  EXPECT_EQ(said("SELECT id, lower(name) AS name, (SELECT max(x) FROM y) FROM films FOR UPDATE"), "films: id ? ?");
+  EXPECT_EQ(said("SELECT id::text, name FROM films"), "films: ? name");
+}
+
+TEST(PlainColumns, NotOfWhatMayBeNull) {
+  for (const char* statement : {"SELECT a.id, b.id AS other FROM a LEFT JOIN b ON true",
+                                "SELECT id FROM a, b",
+                                "SELECT id FROM (SELECT 1) a",
+                                "WITH a AS (SELECT 1) SELECT id FROM a",
+                                "SELECT id FROM a UNION SELECT NULL",
+                                "VALUES (1)",
+                                "SELECT 1",
+                                "SELECT id FROM a GROUP BY ROLLUP (id)",
+                                "SELECT DISTINCT id FROM a",
+                                "SELECT id FROM f(1)",
+                                "UPDATE a SET x = b.x FROM b RETURNING b.id",
+                                "DELETE FROM a USING b RETURNING b.id",
+                                "DELETE FROM a",
+                                "SELECT id FROM a b c",
+                                "SELECT id FROM",
+                                "SELECT",
+                                "",
+                                "SELECT id FROM a; ",
+                                "SELECT $$a$$ FROM a",
+                                "SELECT E'\\'', id FROM a",
+                                "SELECT id /* from b */ FROM a",
+                                "MERGE INTO a USING b ON true"}) {
+    EXPECT_EQ(said(statement), "-") << statement;
+  }
+  EXPECT_EQ(said("SELECT id, max(x) FROM a", Dialect::sqlite), "-");
+  EXPECT_EQ(said("SELECT id FROM a ORDER BY count(*)", Dialect::sqlite), "-");
+}
+
+}  // namespace
+}  // namespace sluice::sql
