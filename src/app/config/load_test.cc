@@ -159,10 +159,10 @@ avatar = { from = "upload.picture", required = true }
 
   ASSERT_EQ(options.databases.size(), 2u);
   EXPECT_EQ(options.databases[0].name.value, "main");
-  EXPECT_EQ(options.databases[0].name.position, (Position{21, 11}));
+  EXPECT_EQ(options.databases[0].name.position, (Position{22, 11}));
   const sql::DatabaseOptions& database = options.databases[0].value;
   EXPECT_EQ(database.url.value, "postgres://me@host/db");
-  EXPECT_EQ(database.url.position, (Position{22, 7}));
+  EXPECT_EQ(database.url.position, (Position{23, 7}));
   EXPECT_EQ(database.pool, 3u);
   EXPECT_EQ(database.wait, 100ms);
   EXPECT_EQ(database.statement_timeout, 1min);
@@ -191,11 +191,11 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(store.database.value, "other");
   EXPECT_EQ(store.grace, 2h);
   const api::EndpointOptions& endpoint = options.endpoints[0];
-  EXPECT_EQ(endpoint.position, (Position{32, 1}));
+  EXPECT_EQ(endpoint.position, (Position{33, 1}));
   EXPECT_EQ(endpoint.path.value, "/films/{id:int}");
   EXPECT_EQ(endpoint.database.value, "main");
   EXPECT_EQ(endpoint.returns, api::Returns::object);
-  EXPECT_EQ(endpoint.get.position, (Position{36, 7}));
+  EXPECT_EQ(endpoint.get.position, (Position{37, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
   ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
@@ -384,7 +384,8 @@ TEST(Errors, BadTexts) {
   EXPECT_EQ(
       messages_of(
           "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\nparams.a = \"integer\"\n[database.m]\nurl = \"sqlite:a\""),
-      "4:12 endpoint.params.a.type must be \"text\", \"int\", \"real\" or \"bool\" | did you mean \"int\"?\n");
+      "4:12 endpoint.params.a.type must be \"text\", \"int\", \"real\", \"bool\", \"bytes\", \"text[]\", \"int[]\", "
+      "\"real[]\" or \"bool[]\" | did you mean \"int\"?\n");
 }
 
 TEST(Errors, MissingKeys) {

@@ -71,7 +71,7 @@ TEST_F(Values, ListsAreOfTheQueryStringAndForArrays) {
   EXPECT_EQ(complaints({{"a", text}}),
             "4:12 endpoint /films/{id:int}: \"a\" is declared as a list, and the database takes it for text\n");
   EXPECT_EQ(complaints({{"h", 1009}}),
-            "5:38 endpoint /films/{id:int}: \"h\" is a list, which only comes from the query string\n");
+            "5:40 endpoint /films/{id:int}: \"h\" is a list, which only comes from the query string\n");
 }
 
 TEST_F(Values, TypesThatGoTogether) {
