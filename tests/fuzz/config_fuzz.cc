@@ -42,9 +42,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       before = at;
     }
     sql::Error error{.failure = sql::Failure::statement, .sqlstate = {}, .message = "no", .position = characters};
-    require(!config->source.render(statement_refused(endpoint, endpoint.get, error, config->source)).empty());
+    require(!config->source.render(statement_refused("endpoint", endpoint.get, error, config->source)).empty());
     std::vector<Diagnostic> unused;
-    check_parameters(endpoint, {}, config->source, unused);
+    check_parameters(endpoint, {}, sluice::sql::PlaceholderStyle::dollar, config->source, unused);
+    std::vector<std::string> warnings;
+    (void)check_quoted(endpoint, endpoint.get, sluice::sql::PlaceholderStyle::question, config->source, unused,
+                       warnings);
     for (const Diagnostic& one : unused) require(!config->source.render(one).empty());
   }
   return 0;

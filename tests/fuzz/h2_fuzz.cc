@@ -155,7 +155,9 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
   Judge judge;
   const ServerOptions options{.header_limit = 2048, .body_limit = 4096, .http2_streams = 8};
   sluice::http::Server::Counters counters;
-  Engine engine(reactor, judge, options, nullptr, counters);
+  sluice::http::BodyBudget::Counters body_counters;
+  sluice::http::BodyBudget bodies(reactor, 1 << 20, body_counters);
+  Engine engine(reactor, judge, options, nullptr, counters, bodies);
   Quiet quiet;
   std::optional<Session> place(std::in_place, engine, quiet, "192.0.2.1", false);
   Session& session = *place;

@@ -28,7 +28,7 @@ class BatchTest : public ::testing::Test {
     insert.text = "insert";
     insert.parameters = {{"slug", {}}};
     insert.columns = {{"slug", {}, 0}};
-    plan.options.answer_limit = ByteSize{200};
+    plan.options.answer_limit = ByteSize{400};
     plan.options.calls = 3;
     plan.options.retries = 2;
     Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}, .endpoint = 0};
@@ -64,7 +64,7 @@ class BatchTest : public ::testing::Test {
 
 TEST_F(BatchTest, CallsAreOneTransaction) {
   database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
-  const http::Response answer = send("[" + post("a") + "," + post("${0.slug}-b") + "]");
+  const http::Response answer = send("[" + post("a") + "," + post("${0.0.slug}-b") + "]");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(database.log, "begin\ninsert a\ninsert a-b\ncommitted\n");
   EXPECT_TRUE(api::testing::body_of(answer).starts_with(R"([{"status":201,)")) << api::testing::body_of(answer);
@@ -108,7 +108,7 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
   EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n") << "none of its calls asks for more";
   database.steps = {{.rows = {{"c"}}, .changes = 1, .error = {}}};
-  EXPECT_EQ(send("[" + post("c") + R"(,{"method":"PATCH","path":"/films/${0.slug}","body":{}}])").status, 200);
+  EXPECT_EQ(send("[" + post("c") + R"(,{"method":"PATCH","path":"/films/${0.0.slug}","body":{}}])").status, 200);
   EXPECT_EQ(database.log, "begin serializable\ninsert c\nupdate c\ncommitted\n") << "which it is, is not known before";
   batch.reset();
   plan.options.isolation = sql::Isolation::repeatable_read;
@@ -132,7 +132,7 @@ TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
 TEST_F(BatchTest, LimitsHold) {
   EXPECT_EQ(send("[" + post("a") + "," + post("a") + "," + post("a") + "," + post("a") + "]").status, 400);
   EXPECT_EQ(database.log, "");
-  const std::string longer(300, 'x');
+  const std::string longer(500, 'x');
   database.steps = {{.rows = {{longer.c_str()}}, .changes = 1, .error = {}}};
   EXPECT_EQ(send("[" + post("a") + "]").status, 422) << "its answer is longer than answer_limit";
   EXPECT_EQ(database.log, "begin\ninsert a\ngone\n");
