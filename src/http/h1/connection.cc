@@ -422,11 +422,13 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
   }
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
+  core::TurnShare turn(reactor, read_turn_bytes);
   for (std::size_t dropped = 0; dropped < lingering_bytes;) {
     input.clear();
     const auto got = co_await stream_.read(input, read_bytes, deadline);
     if (!got || *got == 0) co_return;
     dropped += *got;
+    if (turn.spend(*got)) co_await turn.next_turn();
   }
 }
 

@@ -195,6 +195,31 @@ TEST_F(Leaving, WhileTheHandlerReadsTheBody) {
   EXPECT_EQ(statuses_.list, std::vector<int>{400});
 }
 
+// A client that sends as fast as it is read does not keep the loop to itself.
+class LeavingARoomyPipe : public Leaving {
+ protected:
+  LeavingARoomyPipe() : Leaving({.buffer = 4 << 20}) { options_.body_limit = 4 << 20; }
+};
+
+TEST_F(LeavingARoomyPipe, ALongBodyGivesWayToOthers) {
+  start(read_then_wait);
+  constexpr std::size_t size = 2 << 20;
+  tasks_.spawn([](net::Stream& client) -> Task<void> {
+    std::string text =
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n" + std::string(size, 'x');
+    iovec part{text.data(), text.size()};
+    (void)co_await client.write({&part, 1}, long_time);
+  }(client_));
+  std::size_t most = 0;
+  for (int turns = 0; handler_->seen.size() < size && turns < 100'000; ++turns) {
+    const std::size_t before = handler_->seen.size();
+    reactor_.turn(reactor_.now() + 1ms);
+    most = std::max(most, handler_->seen.size() - before);
+  }
+  EXPECT_EQ(handler_->seen.size(), size);
+  EXPECT_LE(most, 64u * 1024) << "in one turn";
+}
+
 TEST_F(Leaving, ByEndingItsSide) {
   start(read_then_wait);
   send(std::string(head) + "\r\nhello");

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/next_turn.h"
 #include "http/h1/chunked.h"
 #include "http/h1/connection.h"
 #include "http/h1/presence.h"
@@ -25,7 +26,8 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
         left_(framing.length),
         chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue),
-        patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client) {}
+        patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client),
+        turn_(connection.stream_.reactor(), read_turn_bytes) {}
 
   ~RequestBody() override { release(); }
 
@@ -73,6 +75,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
       patience_.spend(connection_.stream_.reactor().now() - begin, *got);
+      if (turn_.spend(*got)) co_await turn_.next_turn();
     }
   }
 
@@ -125,6 +128,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   bool chunked_done_ = false;
   bool wants_continue_;
   Patience patience_;
+  core::TurnShare turn_;
 };
 
 }  // namespace sluice::http::h1

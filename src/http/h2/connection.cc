@@ -10,7 +10,8 @@ namespace sluice::http::h2 {
 namespace {
 
 constexpr std::size_t read_bytes = 16 * 1024;
-constexpr std::size_t turn_bytes = 512 * 1024;  // that may be made and sent in one turn of the loop
+constexpr std::size_t read_turn_bytes = 64 * 1024;  // in one turn of the loop
+constexpr std::size_t turn_bytes = 512 * 1024;      // that may be made and sent in one turn of the loop
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
 
@@ -51,6 +52,7 @@ void Connection::drain() {
 }
 
 core::Task<void> Connection::read() {
+  core::TurnShare turn(engine_.reactor, read_turn_bytes);
   for (;;) {
     if (!input_.empty()) {
       try {
@@ -63,7 +65,10 @@ core::Task<void> Connection::read() {
       watch_what_is_busy();
     }
     const auto got = co_await stream_.read(input_, read_bytes, never);
-    if (got && *got != 0) continue;
+    if (got && *got != 0) {
+      if (turn.spend(*got)) co_await turn.next_turn();
+      continue;
+    }
     if (!got) {
       failed_ = true;
       end();
@@ -137,11 +142,13 @@ core::Task<void> Connection::linger() {
   core::Reactor& reactor = engine_.reactor;
   if (!co_await stream_.end(engine_.options.write_timeout)) co_return;
   const Instant deadline = reactor.now() + lingering_time;
+  core::TurnShare turn(reactor, read_turn_bytes);
   for (std::size_t dropped = 0; dropped < lingering_bytes && !client_ended_;) {
     input_.clear();
     const auto got = co_await stream_.read(input_, read_bytes, deadline);
     if (!got || *got == 0) co_return;
     dropped += *got;
+    if (turn.spend(*got)) co_await turn.next_turn();
   }
 }
 
