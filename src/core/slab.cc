@@ -64,8 +64,10 @@ void* carve(std::size_t index) {
   const std::size_t bytes = index * granule;
   if (static_cast<std::size_t>(lists.fresh_end - lists.fresh) < bytes) {
     // What is left of the old chunk serves the class of its size.
-    const std::size_t left = static_cast<std::size_t>(lists.fresh_end - lists.fresh) / granule;
-    if (left != 0) slab_free(lists.fresh, left * granule);
+    char* const rest = lists.fresh;
+    const std::size_t left = static_cast<std::size_t>(lists.fresh_end - rest) / granule;
+    lists.fresh = lists.fresh_end;  // before new_chunk() may throw: a block belongs to one list alone
+    if (left != 0) slab_free(rest, left * granule);
     char* chunk = static_cast<char*>(new_chunk());
     lists.fresh = chunk + granule;  // the first granule is the chunk's own link
     lists.fresh_end = chunk + chunk_bytes;

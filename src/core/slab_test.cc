@@ -1,10 +1,13 @@
 #include "core/slab.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 namespace sluice::core {
 namespace {
@@ -41,6 +44,30 @@ TEST(Slab, AWarmSizeNeedsNoNewMemory) {
     void* block = slab_allocate(310);  // the same class
     EXPECT_TRUE(first.contains(block));
   }
+}
+
+// In a process of its own, whose address space cannot grow.
+TEST(SlabDeathTest, RunningOutOfMemoryGivesNoBlockTwice) {
+  if (!slab_is_on()) return;
+  const auto run_out = [] {
+    const rlimit none{1, 1};
+    ::setrlimit(RLIMIT_AS, &none);
+    try {
+      for (;;) (void)slab_allocate(slab_max_bytes);
+    } catch (const std::bad_alloc&) {
+    }
+    // The rest of the last chunk was given to the class of its size; nothing smaller may be cut out of it.
+    const auto* const rest = static_cast<const char*>(slab_allocate(slab_max_bytes - 64));
+    try {
+      for (;;) {
+        const auto* const block = static_cast<const char*>(slab_allocate(1));
+        if (block >= rest && block < rest + slab_max_bytes - 64) std::_Exit(1);
+      }
+    } catch (const std::bad_alloc&) {
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(run_out(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
