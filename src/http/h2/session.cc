@@ -179,6 +179,9 @@ struct Session::Callbacks {
   }
   static int frame_received(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
+    return attempt(self, [&] { return frame_received(self, frame); });
+  }
+  static int frame_received(Session& self, const nghttp2_frame* frame) {
     switch (frame->hd.type) {
       case NGHTTP2_HEADERS:
       case NGHTTP2_DATA: {
@@ -222,15 +225,21 @@ struct Session::Callbacks {
   }
   static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) {
     Session& self = of(user);
-    if (Stream* const stream = self.find(id)) self.closed(*stream);
-    return 0;
+    return attempt(self, [&] {
+      if (Stream* const stream = self.find(id)) self.closed(*stream);
+      return 0;
+    });
   }
   static int invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
-    if (frame->hd.stream_id != 0) of(user).guard_.ended_by_server(frame->hd.stream_id);
-    return 0;
+    if (frame->hd.stream_id == 0) return 0;
+    Session& self = of(user);
+    return attempt(self, [&] { return self.guard_.ended_by_server(frame->hd.stream_id), 0; });
   }
   static int frame_sent(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Session& self = of(user);
+    return attempt(self, [&] { return frame_sent(self, frame); });
+  }
+  static int frame_sent(Session& self, const nghttp2_frame* frame) {
     switch (frame->hd.type) {
       case NGHTTP2_HEADERS:
       case NGHTTP2_DATA: {
@@ -239,10 +248,7 @@ struct Session::Callbacks {
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
         if (is_head && !std::exchange(stream->sent_head, true)) {
-          const bool with_table = frame->hd.length == 0;
-          if (attempt(self, [&] { return self.encode_fields(*stream, with_table), 0; }) != 0) {
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-          }
+          self.encode_fields(*stream, frame->hd.length == 0);
         }
         if (!ends) break;
         stream->sent_end = true;
