@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Request bodies that never end, against a limit of memory, and what an ordinary client sees meanwhile: 1,500 connections that hold
-1 MB each and come back when they are cut, and one HTTP/2 connection that sends 1 MB on each of 100 streams. Both with
+1 MB each and come back a second after they were cut, as Retry-After asks, and one HTTP/2 connection that sends 1 MB on each of 100 streams. Both with
 `body_memory = "256MiB"`, and with the default in an address space of 600 MB, where the attacks take turns.
 
 usage: run_bodies.py [--connections N] [--rate N] [--seconds S] [--only http1,http2,limited]
@@ -81,7 +81,11 @@ def hold_http1(port, count, until):
 
     for _ in range(count):
         begin()
+    refused = []  # when each was; in order
     while time.monotonic() < until:
+        while refused and refused[0] + 1 < time.monotonic():
+            refused.pop(0)
+            begin()
         for key, events in selector.select(0.1):
             one, at = key.fileobj, key.data
             try:
@@ -96,7 +100,7 @@ def hold_http1(port, count, until):
             except OSError:
                 selector.unregister(one)
                 one.close()
-                begin()
+                refused.append(time.monotonic())
 
 
 def frame(kind, flags, stream, payload=b""):

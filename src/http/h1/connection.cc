@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/sleep.h"
 #include "http/h1/presence.h"
 #include "http/h1/request_body.h"
 #include "http/h1/response.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
+constexpr Duration lingering_pause = 100ms;      // between two turns of dropping what nobody wants
 constexpr Duration overloaded_patience = 500ms;  // one connection too many hears of it even if it says nothing
 
 }  // namespace
@@ -428,7 +430,7 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
     const auto got = co_await stream_.read(input, read_bytes, deadline);
     if (!got || *got == 0) co_return;
     dropped += *got;
-    if (turn.spend(*got)) co_await turn.next_turn();
+    if (turn.spend(*got)) co_await core::Sleep(reactor, std::min(deadline, reactor.now() + lingering_pause));
   }
 }
 
