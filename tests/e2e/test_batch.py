@@ -149,6 +149,13 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
     assert answers[2]["body"] == [{"tag": "x"}]
 
 
+def test_references_make_no_body_longer_than_a_batch_may_be(films):
+    long = "x" * 500
+    problem = films.refused(400, post(long), {"method": "POST", "path": "/films", "body": {"slug": "${0.0.slug}" * 5000}})
+    assert problem["pointer"] == "/1/body" and "longer than a batch may be" in problem["detail"], problem
+    assert films.films() == []
+
+
 def test_all_or_nothing(films):
     films.batch(post("alien", score=1))
     problem = films.refused(409, post("brazil"), {"method": "PATCH", "path": "/films/alien", "body": {"score": 9}},

@@ -415,7 +415,8 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       answer.refusal = refuse_call({at + "/path", std::move(target.error())});
       break;
     }
-    auto body = call.text.empty() ? results.resolve_json(call.body) : results.resolve_text(call.text);
+    auto body = call.text.empty() ? results.resolve_json(call.body, plan_.body_limit)
+                                  : results.resolve_text(call.text, plan_.body_limit);
     if (!body) {
       answer.refusal = refuse_call({at + "/body", std::move(body.error())});
       break;

@@ -319,6 +319,8 @@ class Parser {
   CallFault fault_;
 };
 
+constexpr std::string_view too_long = "with its references it is longer than a batch may be";
+
 }  // namespace
 
 std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most,
@@ -425,10 +427,11 @@ std::expected<std::string, std::string> Results::resolve_target(std::string_view
   return out;
 }
 
-std::expected<std::string, std::string> Results::resolve_text(std::string_view written) const {
+std::expected<std::string, std::string> Results::resolve_text(std::string_view written, std::size_t most) const {
   std::string out;
   std::string fault;
   const auto write = [&](std::string_view, std::string_view value) {
+    if (value.size() > most - std::min(out.size(), most)) return std::string(too_long);
     out += value;
     return std::string{};
   };
@@ -436,14 +439,16 @@ std::expected<std::string, std::string> Results::resolve_text(std::string_view w
   return out;
 }
 
-std::expected<std::string, std::string> Results::resolve_json(std::string_view json) const {
+std::expected<std::string, std::string> Results::resolve_json(std::string_view json, std::size_t most) const {
   std::string out;
   std::string fault;
   const auto add = [&](std::string_view text) {
     out += text;
     return true;
   };
+  const auto has_room = [&](std::string_view value) { return value.size() <= most - std::min(out.size(), most); };
   const auto write = [&](std::string_view, std::string_view value) {
+    if (!has_room(value)) return std::string(too_long);
     out += escaped(value);
     return std::string{};
   };
@@ -451,9 +456,15 @@ std::expected<std::string, std::string> Results::resolve_json(std::string_view j
     const std::string_view inside = token.substr(1, token.size() - 2);
     const bool whole = inside.starts_with("${") && inside.find('}') == inside.size() - 1;
     if (whole) {
-      auto value = find(inside.substr(2, inside.size() - 3));
-      value ? out += * value : fault = value.error();
-      return value.has_value();
+      const auto value = find(inside.substr(2, inside.size() - 3));
+      if (!value) {
+        fault = value.error();
+      } else if (!has_room(*value)) {
+        fault = too_long;
+      } else {
+        out += *value;
+      }
+      return fault.empty();
     }
     out += '"';
     if (!splice(inside, out, fault, write)) return false;

@@ -51,8 +51,11 @@ class Results {
 
   // An error says which reference is wrong, and how.
   [[nodiscard]] std::expected<std::string, std::string> resolve_target(std::string_view target) const;
-  [[nodiscard]] std::expected<std::string, std::string> resolve_json(std::string_view json) const;
-  [[nodiscard]] std::expected<std::string, std::string> resolve_text(std::string_view text) const;
+  // `most`: how many bytes it may become.
+  [[nodiscard]] std::expected<std::string, std::string> resolve_json(std::string_view json,
+                                                                     std::size_t most = SIZE_MAX) const;
+  [[nodiscard]] std::expected<std::string, std::string> resolve_text(std::string_view text,
+                                                                     std::size_t most = SIZE_MAX) const;
 
  private:
   struct Result {

@@ -111,6 +111,12 @@ TEST(BatchCallTest, FindsWhatIsReferredTo) {
   EXPECT_EQ(results.resolve_json(R"(["${film.tags}", "${film.none}", "${1}"])"),
             R"([[{"tag": "x"}, "y"], null, [1, 22]])");
   EXPECT_EQ(results.resolve_json(R"("a\"${film.ok}\\")"), R"("a\"true\\")");
+  EXPECT_TRUE(results.resolve_json(R"("${film.id}${film.id}")", 3));
+  EXPECT_FALSE(results.resolve_json(R"("${film.id}${film.id}")", 2))
+      << "references do not make a body longer than that";
+  EXPECT_FALSE(results.resolve_json(R"([1,"${film.id}"])", 3));
+  EXPECT_TRUE(results.resolve_text("${film.id}${film.id}", 2));
+  EXPECT_FALSE(results.resolve_text("${film.id}${film.id}", 1));
   EXPECT_EQ(results.resolve_text("n\n${film.id}\n"), "n\n7\n");
 
   Results dots;
