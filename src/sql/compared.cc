@@ -41,7 +41,7 @@ class Reader {
  public:
   explicit Reader(std::string_view sql) : tokens_(sql) {}
 
-  std::vector<Compared> read() {
+  std::vector<Compared> read(Mentions wanted) {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].kind == Kind::word && is_among(not_read, tokens_[i].text)) return {};
     }
@@ -54,7 +54,9 @@ class Reader {
     } else if (is_word(0, "insert") || is_word(0, "replace")) {
       read_insert();
     }
-    std::erase_if(found_, [&](const Compared& one) { return is_alias(one.column) || mentions(one.parameter) != 1; });
+    std::erase_if(found_, [&](const Compared& one) {
+      return is_alias(one.column) || (wanted == Mentions::one && mentions(one.parameter) != 1);
+    });
     return std::move(found_);
   }
 
@@ -282,6 +284,8 @@ class Reader {
 
 }  // namespace
 
-std::vector<Compared> compared_columns(std::string_view statement) { return Reader(statement).read(); }
+std::vector<Compared> compared_columns(std::string_view statement, Mentions mentions) {
+  return Reader(statement).read(mentions);
+}
 
 }  // namespace sluice::sql

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ struct Compared {
 // `statement` as SQLite takes it, with the placeholders of ParsedSql::text. Nothing is guessed: of WITH, UNION, OR, a
 // subquery or a function in FROM, an alias with the column's name, and all else that may mean something else, nothing
 // is said.
-[[nodiscard]] std::vector<Compared> compared_columns(std::string_view statement);
+// `mentions`: whether a parameter that stands in several places is left out, or there is one for each place that names a
+// column.
+enum class Mentions : std::uint8_t { one, any };
+[[nodiscard]] std::vector<Compared> compared_columns(std::string_view statement, Mentions mentions = Mentions::one);
 
 }  // namespace sluice::sql

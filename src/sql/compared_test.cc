@@ -60,6 +60,17 @@ TEST(ComparedColumns, OfInserts) {
   EXPECT_EQ(pairs("INSERT INTO t (a) VALUES (:x) ON CONFLICT (a) DO UPDATE SET b = :x"), "");
 }
 
+TEST(ComparedColumns, OfAParameterInSeveralPlaces) {
+  const char* const statement =
+      "INSERT INTO t (a, b) VALUES (?1, ?2) ON CONFLICT (a) DO UPDATE SET b = ?2 WHERE b <> ?2";
+  const auto once = compared_columns(statement);
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].column, "a");
+  const auto any = compared_columns(statement, Mentions::any);
+  ASSERT_EQ(any.size(), 2u);
+  EXPECT_EQ(any[1].column, "b");
+}
+
 TEST(ComparedColumns, NothingIsGuessed) {
   for (const char* other :
        {"SELECT * FROM t WHERE a + b = :x", "SELECT * FROM t WHERE a = :x + 1", "SELECT * FROM t WHERE a = :x || 'b'",

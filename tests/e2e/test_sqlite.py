@@ -128,3 +128,52 @@ def test_json_of_functions_is_json(sluice, path):
     kept = json.loads(server.get("/kept/1").body)
     assert kept == {"id": 1, "film": {"title": "Heat"}, "extra": {"year": 1995}}
     assert json.loads(server.get("/kept/2").body) == {"id": 2, "film": {"title": "Ran"}, "extra": "no json"}
+
+
+VIEW = '''
+CREATE TABLE typed (id INTEGER PRIMARY KEY, ok BOOLEAN, bytes BLOB, code TEXT);
+CREATE VIEW shown AS SELECT id, upper(title) AS title FROM films;
+CREATE TRIGGER shown_update INSTEAD OF UPDATE ON shown BEGIN UPDATE films SET title = new.title WHERE id = old.id; END;
+CREATE TRIGGER shown_delete INSTEAD OF DELETE ON shown BEGIN DELETE FROM films WHERE id = old.id; END;
+'''
+VIEW_CONFIG = '''
+[database.main]
+url = "sqlite:{path}"
+[[endpoint]]
+path = "/typed"
+post = """INSERT INTO typed (id, ok, bytes, code) VALUES (:id, :ok, :bytes, :code)
+          ON CONFLICT (id) DO UPDATE SET ok = :ok, bytes = :bytes, code = :code
+          RETURNING ok, typeof(ok) AS of_ok, hex(bytes) AS hex, code"""
+[[endpoint]]
+path = "/shown/{{id:int}}"
+returns = "object"
+get = "SELECT * FROM shown WHERE id = :id"
+patch = "UPDATE shown SET title = :title WHERE id = :id"
+delete = "DELETE FROM shown WHERE id = :id"
+'''
+
+
+@pytest.fixture
+def viewed(sluice, path):
+    database = sqlite3.connect(path)
+    database.executescript(VIEW)
+    database.close()
+    return sluice(VIEW_CONFIG.format(path=path))
+
+
+def test_a_parameter_in_several_places_keeps_its_type(viewed):
+    with viewed.connect() as connection:
+        for _ in range(2):
+            answer = connection.call("POST", "/typed", b'{"id":1,"ok":"t","bytes":"\\\\x00ff","code":1.50}',
+                                     "Content-Type: application/json")
+            assert json.loads(answer.body) == [{"ok": True, "of_ok": "integer", "hex": "00FF", "code": "1.50"}]
+
+
+def test_what_triggers_of_a_view_do_is_done(viewed):
+    with viewed.connect() as connection:
+        def call(method, target, body=None):
+            return connection.call(method, target, body, *(["Content-Type: application/json"] if body else [])).status
+        assert call("PATCH", "/shown/1", b'{"title":"Thief"}') == 204
+        assert json.loads(connection.get("/shown/1").body) == {"id": 1, "title": "THIEF"}
+        assert call("PATCH", "/shown/99", b'{"title":"Thief"}') == 404
+        assert [call("DELETE", "/shown/1"), call("DELETE", "/shown/1")] == [204, 404]

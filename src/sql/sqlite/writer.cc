@@ -537,6 +537,10 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
   if (sqlite3_total_changes64(database) != changed_before) {
     written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
+    // It does not count what INSTEAD OF triggers do, which is all that a view has.
+    if (written.changes == 0) {
+      written.changes = static_cast<std::uint64_t>(sqlite3_total_changes64(database) - changed_before);
+    }
     if (observer_) note_changes(**prepared);
   }
   sqlite3_reset(handle);
