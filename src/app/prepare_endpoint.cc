@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "api/file_endpoint.h"
 #include "api/table_sql.h"
 #include "app/config/statement.h"
@@ -253,7 +255,23 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   complete(*made, named);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
+  check_guards(made->guards.get(), made->shape.names, writing);
   made_.sets.push_back(std::move(made));
+}
+
+// exists() would ask about one value, and the statement write another.
+void EndpointPreparation::check_guards(const api::Guards* guards, std::span<const std::string> of_body,
+                                       const api::MethodOptions& writing) {
+  if (guards == nullptr) return;
+  for (const api::Guards::Query& query : guards->queries()) {
+    for (const api::Source& source : query.sources) {
+      if (source.from != api::From::query || std::ranges::find(of_body, source.key) == of_body.end()) continue;
+      complain(writing.position,
+               fmt::format("\":{0}\" is the query parameter \"{0}\" in exists() and the body's field in the "
+                           "statement: say `params.{0}.from`, or give one of them another name",
+                           source.key));
+    }
+  }
 }
 
 void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
@@ -295,6 +313,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   // Those of a method that takes files are asked before, outside of its transaction.
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
+  check_guards(made->guards.get(), made->shape.names, writing);
   if (made->current) made->query.add(made->current->sources);
   made_.writes.push_back(std::move(made));
 }
@@ -433,8 +452,9 @@ void EndpointPreparation::check_values() {
   }
 }
 
-void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values) {
-  const std::vector<sql::Compared> compared = sql::compared_columns(statement);
+void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values,
+                                       sql::Mentions mentions) {
+  const std::vector<sql::Compared> compared = sql::compared_columns(statement, mentions);
   if (compared.empty()) return;
   const std::string_view text =
       "SELECT lower(m.name), lower(c.name), c.type, upper(c.type) = 'INTEGER' AND c.pk = 1 AND"
@@ -449,8 +469,9 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
       if (!read) stored_->clear();
     }
   }
+  std::vector<bool> differs(values.size());  // the parameter is for columns of different types
   for (const auto& [parameter, name, tables] : compared) {
-    if (parameter >= values.size()) continue;
+    if (parameter >= values.size() || differs[parameter]) continue;
     // One alone has it, and what the others have is known.
     const StoredColumn* found = nullptr;
     std::size_t count = 0;
@@ -466,7 +487,8 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
       if (!known) count = SIZE_MAX / 2;
     }
     if (count != 1) continue;
-    values[parameter].type = found->type;
+    differs[parameter] = !values[parameter].type.empty() && values[parameter].type != found->type;
+    values[parameter].type = differs[parameter] ? std::string{} : found->type;
     values[parameter].row_id = found->row_id;
   }
 }
@@ -474,7 +496,7 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
 // Of the columns that the statement's text says the values are for.
 void EndpointPreparation::take_kinds(api::WritePlan::Step& step) {
   std::vector<config::BoundValue> values(step.sources.size());
-  take_columns(step.statement.text, values);
+  take_columns(step.statement.text, values, sql::Mentions::any);
   for (std::size_t i = 0; i < values.size(); ++i) step.sources[i].column = sql::sqlite_column_kind(values[i].type);
 }
 

@@ -13,6 +13,7 @@
 #include "app/config/values.h"
 #include "app/loop.h"
 #include "app/prepare.h"
+#include "sql/compared.h"
 #include "sql/parameters.h"
 
 namespace sluice::app {
@@ -57,8 +58,10 @@ class EndpointPreparation {
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
   // SQLite: what is known of the columns that a statement's parameters meet.
+  void check_guards(const api::Guards* guards, std::span<const std::string> of_body, const api::MethodOptions& writing);
   void take_kinds(api::WritePlan::Step& step);
-  void take_columns(std::string_view statement, std::span<config::BoundValue> values);
+  void take_columns(std::string_view statement, std::span<config::BoundValue> values,
+                    sql::Mentions mentions = sql::Mentions::one);
   // Of the values of an endpoint's guards, and of `existing`, against what the database says of their statements.
   void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);
   void add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values);

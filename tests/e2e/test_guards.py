@@ -119,8 +119,37 @@ def test_a_request_is_refused_before_its_body_is_read(teams):
     ("eq(claim.role, 1)", "3:15: error: there are no claims without a policy"),
     ("exists(SELECT 1 FROM nowhere)", "3:11: error: endpoint /: no such table: nowhere"),
     ("not(exists(SELECT nope FROM numbers))", "3:30: error: endpoint /: no such column: nope"),
+    ("ne(query.ids, 7)", '3:15: error: "query.ids" is a list, which nothing can be compared with'),
 ])
 def test_mistakes_are_found_at_their_place(tmp_path, small_sqlite, require, says):
-    checked = run(tmp_path, '[[endpoint]]\npath = "/"\nrequire = "' + require + '"\nget = "SELECT 1 AS one"\n'
+    checked = run(tmp_path, '[[endpoint]]\npath = "/"\nrequire = "' + require + '"\nget = "SELECT 1 AS one"\nparams.ids = "int[]"\n'
                             '[database.main]\nurl = "sqlite:small.db"\n')
     assert checked.returncode == 3 and says in checked.stderr, checked.stderr
+
+
+def test_a_default_is_compared_too(sluice, tmp_path, small_sqlite):
+    server = sluice('''
+[database.main]
+url = "sqlite:small.db"
+[[endpoint]]
+path = "/who"
+params.who.default = "admin"
+get = "SELECT :who AS who"
+require = "ne(query.who, 'admin')"
+''')
+    assert [server.get(f"/who{query}").status for query in ("", "?who=admin", "?who=ada")] == [403, 403, 200]
+
+
+def test_exists_asks_about_what_is_written(tmp_path, small_sqlite):
+    config = '''[database.main]
+url = "sqlite:small.db"
+[[endpoint]]
+path = "/numbers"
+%s
+[endpoint.post]
+sql = "INSERT INTO numbers (n, text) VALUES (:n, 'x')"
+require = "exists(SELECT 1 FROM numbers WHERE n = :n)"
+'''
+    refused = run(tmp_path, config % "")
+    assert refused.returncode == 3 and '":n" is the query parameter "n" in exists()' in refused.stderr, refused.stderr
+    assert run(tmp_path, config % 'params.n.from = "query.n"').returncode == 0

@@ -242,6 +242,13 @@ class Checker {
     }
   }
 
+  static bool is_list(const api::EndpointOptions& endpoint, std::string_view source) {
+    return std::ranges::any_of(endpoint.params, [&](const auto& param) {
+      const std::string from = param.value.from ? param.value.from->value : "query." + param.name.value;
+      return from == source && param.value.type && sql::is_list(param.value.type->value);
+    });
+  }
+
   template <class Place>
   void check_requirement(const api::EndpointOptions& endpoint, const api::Requirement& requirement,
                          const http::Pattern& pattern, const Place& place) {
@@ -250,6 +257,10 @@ class Checker {
       api::ParamOptions options;
       options.from = Located<std::string>(operand.text, place(operand.offset));
       check_source(endpoint, options, pattern);
+      if (requirement.kind != api::Requirement::Kind::present && is_list(endpoint, operand.text)) {
+        complain(options.from->position,
+                 fmt::format("\"{}\" is a list, which nothing can be compared with", operand.text));
+      }
     }
     if (!requirement.claims.empty()) {
       api::ParamOptions options;
