@@ -39,6 +39,7 @@ class TurnShare {
     if (reactor_.now() != turn_) begin();
     const bool is_over = bytes >= left_;
     if (is_over) {
+      is_heavy_ = true;
       begin();
     } else {
       left_ -= bytes;
@@ -46,6 +47,8 @@ class TurnShare {
     return is_over;
   }
   [[nodiscard]] NextTurn next_turn() { return NextTurn(reactor_); }
+  // The share has been used up at least once: what follows is best done as put-off work from the start.
+  [[nodiscard]] bool is_heavy() const { return is_heavy_; }
 
  private:
   void begin() {
@@ -57,6 +60,7 @@ class TurnShare {
   const std::size_t most_;
   std::size_t left_;
   Instant turn_;
+  bool is_heavy_ = false;
 };
 
 }  // namespace sluice::core

@@ -73,13 +73,16 @@ void Reactor::at_next_turn(TurnHook& hook) { link(hook, next_turn_); }
 
 // A hook that asks for itself again belongs to the turn after this one.
 void Reactor::begin_turn() {
-  if (next_turn_ != nullptr) {
-    TurnHook* due = std::exchange(next_turn_, nullptr);
-    due->previous_ = &due;
-    while (due != nullptr) {
-      TurnHook& hook = unlink_first(due);
-      hook.run_(hook);
+  if (next_turn_is_due()) {
+    if (due_ == nullptr) {
+      due_ = std::exchange(next_turn_, nullptr);
+      due_->previous_ = &due_;
     }
+    const Instant end = clock() + next_turn_time;
+    do {
+      TurnHook& hook = unlink_first(due_);
+      hook.run_(hook);
+    } while (due_ != nullptr && clock() < end);
   }
   run_hooks();
 }

@@ -96,10 +96,12 @@ struct ListenOptions {
 };
 
 // The seam between the program and the machine: sockets and the clock of one core. The back ends are epoll, io_uring
-// and, for tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it would
-// block.
+// and, for tests, a simulated network with a virtual clock. Every attempt returns at once; try first, wait only when it
+// would block.
 class Reactor {
  public:
+  static constexpr Duration next_turn_time = std::chrono::microseconds(500);
+
   virtual ~Reactor() = default;
 
   // As of the beginning of this turn.
@@ -151,8 +153,9 @@ class Reactor {
   virtual void wake() noexcept = 0;
 
   void at_turn_end(TurnHook& hook);  // no effect when it is pending already
-  // For who has had his share of this turn and has more to do: everybody who is ready comes first. Likewise no effect
-  // when it is pending.
+  // For work that has had its share of this turn and has more to do: everything that is ready comes first. Hooks that
+  // ask in one turn run before those that ask in a later one, and no more of them in a turn than `next_turn_time`
+  // allows. No effect when it is pending.
   void at_next_turn(TurnHook& hook);
 
  protected:
@@ -161,7 +164,7 @@ class Reactor {
   void run_hooks();
   [[nodiscard]] bool hooks_pending() const { return hooks_ != nullptr; }
   // After begin_turn(): the wait must be none.
-  [[nodiscard]] bool next_turn_is_due() const { return next_turn_ != nullptr; }
+  [[nodiscard]] bool next_turn_is_due() const { return next_turn_ != nullptr || due_ != nullptr; }
   [[nodiscard]] std::size_t timers_armed() const { return timers_.size(); }
 
   // Of the first lull.
@@ -180,7 +183,8 @@ class Reactor {
 
   TurnHook* hooks_ = nullptr;
   TurnHook* next_turn_ = nullptr;
-  Lull* lulls_ = nullptr;  // by their ends; one for each of a few streams
+  TurnHook* due_ = nullptr;  // what the last turns have not come to
+  Lull* lulls_ = nullptr;    // by their ends; one for each of a few streams
 };
 
 // The back ends that are the machine's. A reactor of theirs is made, used and destroyed on one thread; making it throws

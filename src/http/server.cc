@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "core/next_turn.h"
+#include "core/sleep.h"
 #include "http/h1/connection.h"
 #include "http/h1/response.h"
 #include "http/h2/engine.h"
@@ -13,6 +15,8 @@ namespace {
 constexpr std::size_t most_spare_workspaces = 128;
 constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer goes back to the system with its request
 constexpr Duration accept_pause = 50ms;
+constexpr std::size_t accepts_per_turn = 32;  // then those that have been accepted come first
+constexpr Duration accept_share_pause = 1ms;
 
 }  // namespace
 
@@ -75,8 +79,10 @@ Result<core::Address> Server::listen(const core::Address& address, bool secure) 
 core::Task<void> Server::accept(Listener& listener) {
   std::unique_ptr<h1::Connection> next;
   core::Handle& handle = listener.stream.handle();
+  core::TurnShare turn(reactor_, accepts_per_turn);
   for (;;) {
     if (!handle.may_read) (void)co_await listener.stream.readable(never);
+    if (turn.spend(1)) co_await core::Sleep(reactor_, reactor_.now() + accept_share_pause);
     bool puts_off = false;
     try {
       if (!next) next = std::make_unique<h1::Connection>(*this);

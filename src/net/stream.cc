@@ -238,7 +238,7 @@ core::Task<Result<void>> Stream::shake_hands(Instant deadline) {
     if (step == tls::Session::Step::failed) {
       co_return fail(tls_->failure() == tls::Failure::closed ? Errc::closed : Errc::malformed);
     }
-    Wait wait(*this, step == tls::Session::Step::want_read ? Wait::Direction::read : Wait::Direction::write, deadline);
+    Wait wait(*this, step == tls::Session::Step::want_read ? Wait::Event::readable : Wait::Event::writable, deadline);
     handshake_ = &wait;
     const auto waited = co_await wait;
     handshake_ = nullptr;

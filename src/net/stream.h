@@ -153,6 +153,8 @@ class Stream {
   // Until there may be something to read, or the peer has gone.
   [[nodiscard]] Wait readable(Instant deadline);
   [[nodiscard]] Wait writable(Instant deadline);
+  // Until the peer has ended its side, or has gone. What it sends meanwhile stays unread.
+  [[nodiscard]] Wait ended(Instant deadline);
 
   // For an owner that waits at the handle itself: attempts that return at once, EAGAIN where they have to wait.
   [[nodiscard]] bool may_read() const { return handle_.may_read || (tls_ && tls_->has_more()); }
@@ -232,18 +234,21 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
   std::coroutine_handle<> caller_;
 };
 
-// Waits for one direction of a stream, until a deadline.
+// Waits for one direction of a stream, or for the peer's end, until a deadline.
 class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
  public:
-  enum class Direction : bool { read, write };
-  Wait(Stream& stream, Direction direction, Instant until)
-      : Operation(stream.handle_, direction == Direction::read ? stream.handle_.reader : stream.handle_.writer,
-                  direction == Direction::read ? stream.read_deadline_ : stream.write_deadline_),
+  enum class Event : std::uint8_t { readable, writable, ended };
+  Wait(Stream& stream, Event event, Instant until)
+      : Operation(stream.handle_, event == Event::writable ? stream.handle_.writer : stream.handle_.reader,
+                  event == Event::writable ? stream.write_deadline_ : stream.read_deadline_),
         stream_(stream),
-        direction_(direction),
+        event_(event),
         until_(until) {}
 
-  bool attempt() const noexcept { return direction_ == Direction::read ? stream_.may_read() : handle_.may_write; }
+  bool attempt() const noexcept {
+    if (event_ == Event::ended) return handle_.peer_ended;
+    return event_ == Event::readable ? stream_.may_read() : handle_.may_write;
+  }
   bool time_out() noexcept {
     result_ = fail(Errc::timed_out);
     return true;
@@ -259,7 +264,7 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
 
  private:
   Stream& stream_;
-  Direction direction_;
+  Event event_;
   Instant until_;
   Result<void> result_;
 };
@@ -432,7 +437,8 @@ inline Stream::SendFile Stream::send_file(std::string_view head, int file, std::
   return {*this, head, file, offset, size, progress};
 }
 inline Stream::End Stream::end(Duration progress) { return {*this, progress}; }
-inline Stream::Wait Stream::readable(Instant deadline) { return {*this, Wait::Direction::read, deadline}; }
-inline Stream::Wait Stream::writable(Instant deadline) { return {*this, Wait::Direction::write, deadline}; }
+inline Stream::Wait Stream::readable(Instant deadline) { return {*this, Wait::Event::readable, deadline}; }
+inline Stream::Wait Stream::writable(Instant deadline) { return {*this, Wait::Event::writable, deadline}; }
+inline Stream::Wait Stream::ended(Instant deadline) { return {*this, Wait::Event::ended, deadline}; }
 
 }  // namespace sluice::net

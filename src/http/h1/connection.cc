@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/sleep.h"
 #include "http/h1/presence.h"
 #include "http/h1/request_body.h"
 #include "http/h1/response.h"
@@ -14,9 +13,8 @@ namespace sluice::http::h1 {
 namespace {
 
 constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
-constexpr std::size_t lingering_bytes = 1024 * 1024;
+constexpr std::size_t lingering_bytes = 256 * 1024;  // that are read and dropped behind the last answer
 constexpr Duration lingering_time = 2s;
-constexpr Duration lingering_pause = 100ms;      // between two turns of dropping what nobody wants
 constexpr Duration overloaded_patience = 500ms;  // one connection too many hears of it even if it says nothing
 
 }  // namespace
@@ -430,8 +428,10 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
     const auto got = co_await stream_.read(input, read_bytes, deadline);
     if (!got || *got == 0) co_return;
     dropped += *got;
-    if (turn.spend(*got)) co_await core::Sleep(reactor, std::min(deadline, reactor.now() + lingering_pause));
+    if (turn.spend(*got)) co_await turn.next_turn();
   }
+  // The rest is not worth reading, but closing now would reset the connection, and the answer might be lost.
+  (void)co_await stream_.ended(deadline);
 }
 
 void Connection::report(const Request* request, int status, std::uint64_t body_bytes, bool broken) {

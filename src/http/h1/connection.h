@@ -30,7 +30,7 @@ struct Workspace {
 };
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
-inline constexpr std::size_t read_turn_bytes = 32 * 1024;  // of a body, in one turn of the loop
+inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // of a body, in one turn of the loop
 inline constexpr std::size_t output_bytes = 64 * 1024;  // answers gather up to here
 
 // One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and

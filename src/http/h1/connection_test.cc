@@ -220,6 +220,29 @@ TEST_F(LeavingARoomyPipe, ALongBodyGivesWayToOthers) {
   EXPECT_LE(most, 64u * 1024) << "in one turn";
 }
 
+// What is left of a refused body is read only a little, however fast it comes; the client can read its answer all the
+// same.
+class SendingOn : public Leaving {
+ protected:
+  static constexpr std::size_t pipe = 64 * 1024;
+  SendingOn() : Leaving({.buffer = pipe}) {}
+};
+
+TEST_F(SendingOn, BehindARefusalIsReadOnlyALittle) {
+  start(only_wait);
+  constexpr std::size_t size = 8 << 20;
+  send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n" + std::string(size, 'x'));
+  EXPECT_TRUE(receive().starts_with("HTTP/1.1 413 "));
+  EXPECT_GE(client_.handle().sent, 256u * 1024);
+  EXPECT_LE(client_.handle().sent, 256u * 1024 + 4 * pipe);
+  EXPECT_EQ(server_->counters().open, 1u) << "the client may still have to read the answer";
+  client_.cut();
+  pass(10ms);
+  client_.close();
+  pass(10ms);
+  EXPECT_EQ(server_->counters().open, 0u) << "nobody waits for a client that has gone";
+}
+
 TEST_F(Leaving, ByEndingItsSide) {
   start(read_then_wait);
   send(std::string(head) + "\r\nhello");

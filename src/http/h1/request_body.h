@@ -68,7 +68,13 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       Result<std::size_t> got = 0;
       {
         const Waiting waiting(*this);
-        got = co_await connection_.stream_.read(body, read_bytes, begin + patience_.left());
+        const Instant deadline = begin + patience_.left();
+        // Many long bodies that come fast must not keep those that have little to say from the loop.
+        if (turn_.is_heavy() && !connection_.stream_.may_read()) {
+          (void)co_await connection_.stream_.readable(deadline);
+          co_await turn_.next_turn();
+        }
+        if (!is_cut()) got = co_await connection_.stream_.read(body, read_bytes, deadline);
       }
       if (presence != nullptr) presence->step_back();
       if (is_cut() || got == no_memory) co_return refuse(503);
