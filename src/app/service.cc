@@ -9,6 +9,8 @@
 #include <malloc.h>
 
 #include "api/file_endpoint.h"
+#include "core/next_turn.h"
+#include "core/slab.h"
 #include "core/sleep.h"
 #include "core/usable_cores.h"
 #include "files/static_files.h"
@@ -263,13 +265,17 @@ http::Policy* Service::compile(const std::vector<Located<std::string>>& use) {
   return chains_.emplace_back(std::make_unique<gateway::Chain>(std::move(policies))).get();
 }
 
-// The allocator keeps what has been freed, and a peak of bodies would stay with the process for good. It is given back
-// on another thread: that takes milliseconds.
+// The allocators keep what has been freed, and a peak of bodies would stay with the process for good. malloc gives it
+// back on another thread: that takes milliseconds.
 core::Task<void> Service::give_memory_back(core::BlockingPool& threads) {
   for (;;) {
     co_await core::Sleep(core_.reactor(), core_.reactor().now() + trim_every);
     if (server_.counters().bodies.peak < server_.counters().bodies.held + worth_trimming) continue;
     server_.forget_peak_of_bodies();
+    for (std::size_t bytes = core::slab_granule; bytes <= core::slab_max_bytes; bytes += core::slab_granule) {
+      (void)core::slab_trim(bytes);
+      co_await core::NextTurn(core_.reactor());
+    }
     auto work = [] { (void)::malloc_trim(0); };
     (void)co_await threads.run(core_.mailbox(), std::move(work));
   }

@@ -46,22 +46,63 @@ TEST(Slab, AWarmSizeNeedsNoNewMemory) {
   }
 }
 
+TEST(Slab, GivesBackWhatIsFreeAsAWhole) {
+  if (!slab_is_on()) return;
+  constexpr std::size_t size = 3000;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 2000; ++i) blocks.push_back(slab_allocate(size));
+  EXPECT_EQ(slab_trim(size), 0u);
+  // One in a hundred stays: the others' memory is not free as a whole everywhere.
+  std::set<void*> kept;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 100 == 0) {
+      std::memset(blocks[i], static_cast<int>(i / 100), size);
+      kept.insert(blocks[i]);
+    } else {
+      slab_free(blocks[i], size);
+    }
+  }
+  const std::size_t freed = slab_trim(size);
+  EXPECT_GT(freed, 2000 * size / 2);
+  EXPECT_LT(freed, 1980 * size);
+  EXPECT_EQ(slab_trim(size), 0u);
+  // What is left is as usable as before, and so is what is carved from now on.
+  std::set<void*> again;
+  for (int i = 0; i < 2000; ++i) again.insert(slab_allocate(size));
+  EXPECT_EQ(again.size(), 2000u);
+  for (void* block : again) {
+    EXPECT_FALSE(kept.contains(block));
+    std::memset(block, 0xFF, size);
+  }
+  for (std::size_t i = 0; i < blocks.size(); i += 100) {
+    const auto* bytes = static_cast<const unsigned char*>(blocks[i]);
+    for (std::size_t k = 0; k < size; ++k) ASSERT_EQ(bytes[k], i / 100);
+    slab_free(blocks[i], size);
+  }
+  for (void* block : again) slab_free(block, size);
+  EXPECT_GT(slab_trim(size), 1980 * size);
+}
+
 // In a process of its own, whose address space cannot grow.
 TEST(SlabDeathTest, RunningOutOfMemoryGivesNoBlockTwice) {
   if (!slab_is_on()) return;
   const auto run_out = [] {
     const rlimit none{1, 1};
     ::setrlimit(RLIMIT_AS, &none);
+    const char* last = nullptr;
     try {
-      for (;;) (void)slab_allocate(slab_max_bytes);
+      for (;;) last = static_cast<const char*>(slab_allocate(slab_max_bytes));
     } catch (const std::bad_alloc&) {
     }
-    // The rest of the last chunk was given to the class of its size; nothing smaller may be cut out of it.
-    const auto* const rest = static_cast<const char*>(slab_allocate(slab_max_bytes - 64));
+    try {
+      (void)slab_allocate(slab_max_bytes);
+      std::_Exit(1);
+    } catch (const std::bad_alloc&) {
+    }
     try {
       for (;;) {
         const auto* const block = static_cast<const char*>(slab_allocate(1));
-        if (block >= rest && block < rest + slab_max_bytes - 64) std::_Exit(1);
+        if (block >= last && block < last + slab_max_bytes) std::_Exit(2);
       }
     } catch (const std::bad_alloc&) {
     }
