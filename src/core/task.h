@@ -164,15 +164,29 @@ typename Task<T>::Handle Async<T>::frame() {
 
 // Runs Tasks that nobody awaits, and owns them: destroying the group cancels what is still suspended.
 class TaskGroup {
+  struct Link {
+    Link* next = nullptr;
+    Link* previous = nullptr;
+    TaskGroup* group = nullptr;
+    void unlink() {
+      next->previous = previous;
+      previous->next = next;
+      --group->size_;
+    }
+  };
+
  public:
+  using Member = Link;
+
   TaskGroup() { head_.next = head_.previous = &head_; }
   TaskGroup(const TaskGroup&) = delete;
   ~TaskGroup() { cancel(); }
 
-  // Starts `task` now; it runs until it first suspends.
-  void spawn(Task<void> task) {
+  // Starts `task` now; it runs until it first suspends. Before that `member` is set, which stands for it until it ends.
+  void spawn(Task<void> task, Member** member = nullptr) {
     Root root = run(std::move(task));
     Link& link = root.handle.promise();
+    if (member != nullptr) *member = &link;
     link.previous = head_.previous;
     link.next = &head_;
     link.previous->next = link.next->previous = &link;
@@ -185,24 +199,16 @@ class TaskGroup {
 
   // Destroys every Task of the group, newest last. Not to be called from one of them.
   void cancel() {
-    while (head_.next != &head_) {
-      auto& promise = static_cast<RootPromise&>(*head_.next);
-      promise.unlink();
-      std::coroutine_handle<RootPromise>::from_promise(promise).destroy();
-    }
+    while (head_.next != &head_) cancel(*head_.next);
+  }
+  // Destroys this one. Not to be called from it.
+  static void cancel(Member& member) {
+    auto& promise = static_cast<RootPromise&>(member);
+    promise.unlink();
+    std::coroutine_handle<RootPromise>::from_promise(promise).destroy();
   }
 
  private:
-  struct Link {
-    Link* next = nullptr;
-    Link* previous = nullptr;
-    TaskGroup* group = nullptr;
-    void unlink() {
-      next->previous = previous;
-      previous->next = next;
-      --group->size_;
-    }
-  };
   struct Root;
   struct RootPromise : Link, SlabAllocated {
     Root get_return_object() noexcept { return {std::coroutine_handle<RootPromise>::from_promise(*this)}; }

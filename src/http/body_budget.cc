@@ -6,6 +6,13 @@
 
 namespace sluice::http {
 
+bool BodyBudget::hold(std::uint64_t bytes, const Share& asks) {
+  if (bytes > counters_.limit - counters_.held && !make_room(bytes, asks)) return false;
+  counters_.held += bytes;
+  counters_.peak = std::max(counters_.peak, counters_.held);
+  return true;
+}
+
 // Shares are in the order in which they grew, so those behind the first one that is not still need not be looked at.
 bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
   const Instant still_since = reactor_.now() - patience;
@@ -24,7 +31,7 @@ bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
 }
 
 void BodyBudget::Share::begin(BodyBudget& budget, std::uint64_t& connection) {
-  SLUICE_ASSERT(bytes_ == 0 && !is_linked_);
+  SLUICE_ASSERT(bytes_ == 0 && always_ == 0 && !is_linked_);
   budget_ = &budget;
   connection_ = &connection;
   is_cut_ = false;
@@ -32,19 +39,15 @@ void BodyBudget::Share::begin(BodyBudget& budget, std::uint64_t& connection) {
 
 BodyBudget::Share::Taken BodyBudget::Share::take(std::size_t bytes) {
   if (is_cut_) return Taken::no;
-  Counters& counters = budget_->counters_;
   const std::uint64_t most = budget_->connection_limit();
   const bool too_long = bytes > most || bytes_ > most - bytes;
-  if (too_long || *connection_ > most - bytes ||
-      (bytes > counters.limit - counters.held && !budget_->make_room(bytes, *this))) {
-    ++counters.refused;
+  if (too_long || *connection_ > most - bytes || !budget_->hold(bytes, *this)) {
+    ++budget_->counters_.refused;
     return too_long ? Taken::too_long : Taken::no;
   }
   bytes_ += bytes;
   came_ += bytes;
   *connection_ += bytes;
-  counters.held += bytes;
-  counters.peak = std::max(counters.peak, counters.held);
   if (!is_linked_ || came_ >= pace_bytes) link();
   return Taken::yes;
 }
@@ -59,7 +62,18 @@ void BodyBudget::Share::give_back(std::size_t bytes) {
 
 void BodyBudget::Share::release() {
   if (bytes_ != 0) give_back(static_cast<std::size_t>(bytes_));
+  handled();
   unlink();
+}
+
+bool BodyBudget::Share::occupy(std::uint64_t always, std::uint64_t while_handled) {
+  if (!budget_->hold(always + while_handled, *this)) {
+    ++budget_->counters_.refused;
+    return false;
+  }
+  always_ = always;
+  while_handled_ = while_handled;
+  return true;
 }
 
 // As the one that has grown last.

@@ -121,6 +121,41 @@ TEST_F(BodyBudgetTest, AFewBytesNowAndThenAreStill) {
   EXPECT_EQ(flows.cuts, 0);
 }
 
+TEST_F(BodyBudgetTest, WhatARequestOccupiesIsNotItsConnections) {
+  TestShare one(budget, connections[0]);
+  TestShare other(budget, connections[0]);
+  ASSERT_TRUE(one.occupy(5'000, 200'000));
+  EXPECT_EQ(counters.held, 205'000u);
+  EXPECT_EQ(connections[0], 0u);
+  EXPECT_EQ(one.take(100'000), Taken::yes);
+  EXPECT_FALSE(other.occupy(5'000, 200'000));
+  EXPECT_EQ(counters.refused, 1u);
+  one.handled();
+  EXPECT_EQ(counters.held, 105'000u);
+  EXPECT_TRUE(other.occupy(5'000, 200'000));
+  one.release();
+  EXPECT_EQ(counters.held, 210'000u);
+  one.vacate();
+  other.vacate();
+  EXPECT_EQ(counters.held, 0u);
+}
+
+TEST_F(BodyBudgetTest, OneThatWaitsForItsFirstByteIsCutAndKeepsWhatItTakesUntilItsEnd) {
+  TestShare still[]{{budget, connections[0]}, {budget, connections[1]}, {budget, connections[2]}};
+  for (TestShare& share : still) ASSERT_TRUE(share.occupy(10'000, 120'000));
+  const TestShare::Waiting first(still[0]);
+  const TestShare::Waiting second(still[1]);
+  TestShare comes(budget, connections[3]);
+  EXPECT_FALSE(comes.occupy(10'000, 120'000));
+  pass(1s);
+  EXPECT_TRUE(comes.occupy(10'000, 120'000));
+  EXPECT_EQ(still[0].cuts, 1);
+  EXPECT_EQ(still[1].cuts + still[2].cuts, 0);
+  EXPECT_EQ(counters.held, 10'000u + 3 * 130'000u);
+  still[0].vacate();
+  EXPECT_EQ(counters.held, 3 * 130'000u);
+}
+
 TEST_F(BodyBudgetTest, WhatNobodyWaitsForIsNotCut) {
   TestShare shares[]{{budget, connections[0]},
                      {budget, connections[1]},

@@ -140,16 +140,18 @@ bool Server::admit(h1::Connection& connection) {
   return true;
 }
 
-// Where none is idle the oldest one goes, in the loop's next turn.
+// At once, so that its descriptor is free for the next one that is accepted.
 void Server::make_room() {
-  h1::Connection* oldest = newest_;
-  h1::Connection* idle = nullptr;
+  h1::Connection* goes = newest_;
   for (h1::Connection* each = newest_; each != nullptr; each = each->next_) {
-    oldest = each;
-    if (each->watching() && (idle == nullptr || each->idle_until_ <= idle->idle_until_)) idle = each;
+    if (goes->awaits_answer() || !each->awaits_answer()) goes = each;
   }
-  if (idle != nullptr) return close(*idle);
-  if (oldest != nullptr) oldest->stream_.cut();
+  if (goes == nullptr) return;
+  if (!goes->watching()) {
+    goes->stream_.cut();
+    core::TaskGroup::cancel(*goes->task_);
+  }
+  close(*goes);
 }
 
 void Server::open(std::unique_ptr<h1::Connection> connection) {
@@ -163,7 +165,7 @@ void Server::open(std::unique_ptr<h1::Connection> connection) {
 
 void Server::serve(h1::Connection& connection) {
   try {
-    running_.spawn(run(connection));
+    running_.spawn(run(connection), &connection.task_);
   } catch (const std::bad_alloc&) {
     ++counters_.out_of_memory;
     close(connection);

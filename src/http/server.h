@@ -64,7 +64,7 @@ struct ServerOptions {
   std::uint32_t slowest_client = 240;
   Duration half_close_grace = 1s;   // a client that ends its side still gets what is ready by then
   std::size_t connections = 16384;  // beyond it: 503 and closed
-  // Beyond it instead: the connection that has been idle for longest is closed for the new one.
+  // Beyond it instead: the oldest connection is closed for the new one, first of those that await no answer.
   bool makes_room = false;
   int descriptors = INT_MAX;           // a connection whose descriptor is not below it is closed: others need the rest
   TroubleLog* trouble = nullptr;       // told that there are no descriptors for connections; outlives the server

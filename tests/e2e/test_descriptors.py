@@ -5,24 +5,29 @@ import resource
 import socket
 import time
 
+import pytest
+
 DESCRIPTORS = 160
 PATIENCE = 60
 
 
-def hold(stack, port, count):
+def hold(stack, port, count, sends=b""):
     held = []
     for _ in range(count):
         one = stack.enter_context(socket.socket())
         one.connect(("127.0.0.1", port))
+        with contextlib.suppress(ConnectionError):
+            one.sendall(sends)
         held.append(one)
     return held
 
 
-def test_the_admin_listener_answers_where_clients_have_all_descriptors(sluice, site):
+@pytest.mark.parametrize("sends", [b"", b"GET /page.html HTTP/1.1\r\nHost: a\r\n"], ids=["silent", "half-sent"])
+def test_the_admin_listener_answers_where_clients_have_all_descriptors(sluice, site, sends):
     (site / "page.html").write_bytes(b"page")
     server = sluice(f'[[files]]\npath = "/"\nroot = "{site}"', limits={"nofile": DESCRIPTORS})
     with contextlib.ExitStack() as stack:
-        held = hold(stack, server.port, 2 * DESCRIPTORS)
+        held = hold(stack, server.port, 2 * DESCRIPTORS, sends)
         end = time.monotonic() + PATIENCE
         while "no file descriptors left" not in server.log:
             assert time.monotonic() < end, server.log
@@ -53,10 +58,17 @@ def test_idle_clients_of_the_admin_listener_make_room(sluice, site):
             for _ in range(20):
                 assert server.admin("/livez") == (200, "live\n")
             # Half a request does not hold its place either.
-            for one in hold(stack, server.admin_port, 200):
-                with contextlib.suppress(ConnectionError):
-                    one.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n")
+            hold(stack, server.admin_port, 200, b"GET /livez HTTP/1.1\r\nHost: a\r\n")
             for _ in range(20):
                 assert server.admin("/livez") == (200, "live\n")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, most)
+
+
+@pytest.mark.parametrize("sends", [b"GET /met", b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"], ids=["head", "body"])
+def test_half_sent_requests_of_the_admin_listener_make_room(sluice, site, sends):
+    server = sluice(f'[[files]]\npath = "/"\nroot = "{site}"', limits={"nofile": 300})
+    with contextlib.ExitStack() as stack:
+        hold(stack, server.admin_port, 400, sends)
+        for _ in range(20):
+            assert server.admin("/livez") == (200, "live\n")

@@ -50,6 +50,11 @@ void Connection::drain() {
   stream_.give_up_handshake();
 }
 
+bool Connection::awaits_answer() const {
+  return presence_ != nullptr || upgrade_ != nullptr || (work_ && work_->sending != nullptr) ||
+         (http2_ != nullptr && http2_->has_streams());
+}
+
 bool Connection::wait_for_request() {
   woken_ = Woken::readable;
   return watch(idle_until_);

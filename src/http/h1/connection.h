@@ -63,6 +63,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   [[nodiscard]] bool wait_for_request();
   core::Task<void> run_upgrade();
   core::Task<void> run_http2();
+  // Not idle, and not within a request's head.
+  [[nodiscard]] bool awaits_answer() const;
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
   // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
@@ -134,6 +136,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   Instant began_{};            // the request that is being answered
   Instant deadline_{};         // of the head that is being read
   Instant idle_until_{};
+  // What runs it, where it is not idle.
+  core::TaskGroup::Member* task_ = nullptr;
 };
 
 }  // namespace sluice::http::h1

@@ -29,6 +29,7 @@ class Connection final : Session::Owner {
   core::Task<void> refuse(Buffer received);
   void drain();
   void cut_answers_of(const void* owner) { session_.cut_answers_of(owner); }
+  [[nodiscard]] bool has_streams() const { return session_.has_streams(); }
 
  private:
   // One coroutine waits, others wake it.

@@ -546,7 +546,8 @@ void Session::start(Stream& stream) {
   if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
-  if (drain_ == Drain::done) {  // it came with what was told: safe to be sent to another server
+  // Nobody has seen it, so it is safe to be sent again: to another server where this one has said that it ends.
+  if (drain_ == Drain::done || !stream.occupy()) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_REFUSED_STREAM);
     return;

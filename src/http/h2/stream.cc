@@ -9,6 +9,8 @@ namespace sluice::http::h2 {
 namespace {
 
 constexpr std::size_t kept_buffer_bytes = 64 * 1024;
+constexpr std::size_t nghttp2_bytes = 512;       // its own of a stream
+constexpr std::size_t handler_bytes = 9 * 1024;  // frames of a handler that waits, measured of one that reads a body
 
 void forget(Buffer& buffer) {
   if (buffer.capacity() > kept_buffer_bytes) buffer.release();
@@ -71,7 +73,7 @@ void Stream::begin(Session& owner, std::int32_t number) {
 
 void Stream::reset() {
   task.cancel();
-  release();
+  vacate();
   SLUICE_ASSERT(body_wait_ == nullptr && !is_ready);
   session = nullptr;
   id = 0;
@@ -146,8 +148,15 @@ Result<void> Stream::keep(std::size_t bytes) {
   std::unreachable();
 }
 
+bool Stream::occupy() {
+  const std::size_t head_bytes = arena.extra_bytes() + head.count() * sizeof(Field);
+  return Share::occupy(sizeof(Stream) + arena_bytes + nghttp2_bytes + head_bytes, handler_bytes);
+}
+
 void Stream::forget_kept() {
-  if (!has_no_body() && !is_cut()) give_back(static_cast<std::size_t>(bytes()) - unread_bytes());
+  if (has_no_body()) return;
+  handled();
+  if (!is_cut()) give_back(static_cast<std::size_t>(bytes()) - unread_bytes());
 }
 
 std::size_t Stream::drop_unread() {

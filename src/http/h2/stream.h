@@ -35,6 +35,8 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   // again: only then its window is opened.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
   void allow_more(std::uint64_t bytes) override;
+  // Before the handler gets it: counts what it takes besides its body. False: there is no room for it.
+  [[nodiscard]] bool occupy();
   // The session asks likewise for what has come and nobody has read yet. An error: the body has a refusal.
   [[nodiscard]] Result<void> keep(std::size_t bytes) override;
   // The handler has answered: what counts is what it has not read.
@@ -58,7 +60,8 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   Stream* previous_ready = nullptr;
   bool is_ready = false;
 
-  core::Arena arena{2048};
+  static constexpr std::size_t arena_bytes = 2048;
+  core::Arena arena{arena_bytes};
   RequestHead head;
   Request request;
   bool head_complete = false;
