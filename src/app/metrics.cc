@@ -131,11 +131,11 @@ void ServerMetrics::render(MetricsText& out) const {
   out.sample("sluice_connections_refused_total", {}, static_cast<double>(sum_.refused));
   out.family("sluice_out_of_memory_total", "counter", "Connections and requests that ended for want of memory.");
   out.sample("sluice_out_of_memory_total", {}, static_cast<double>(sum_.out_of_memory));
-  out.family("sluice_body_bytes", "gauge", "Memory that request bodies take.");
+  out.family("sluice_body_bytes", "gauge", "Memory that request bodies and streams of HTTP/2 take.");
   out.sample("sluice_body_bytes", {}, static_cast<double>(sum_.bodies.held));
   out.family("sluice_body_bytes_max", "gauge", "Memory that they may take: [server] body_memory.");
   out.sample("sluice_body_bytes_max", {}, static_cast<double>(sum_.bodies.limit));
-  out.family("sluice_bodies_refused_total", "counter", "Requests answered 503: there was no memory for their bodies.");
+  out.family("sluice_bodies_refused_total", "counter", "Requests answered 503 and streams refused: there was no memory for them.");
   out.sample("sluice_bodies_refused_total", {}, static_cast<double>(sum_.bodies.refused));
   out.family("sluice_bodies_cut_total", "counter", "Slow requests answered 503: others needed the memory.");
   out.sample("sluice_bodies_cut_total", {}, static_cast<double>(sum_.bodies.cut));

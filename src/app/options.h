@@ -97,9 +97,10 @@ struct ServerOptions {
             "The longest request body: 413 beyond it. An endpoint may have its own.", {.max = 16_GiB});
     v.field(
         "body_memory", &ServerOptions::body_memory,
-        "How much memory request bodies may take, of all cores together: beyond it bodies that come slowly are cut, "
-        "and requests are answered 503. One connection may have a quarter of a core's part; a body that alone needs "
-        "more is answered 413. `0`: a quarter of the memory that the process may use, by its cgroup, by "
+        "How much memory request bodies and streams of HTTP/2 may take, of all cores together: beyond it bodies that "
+        "come slowly are cut, requests are answered 503, and streams are refused. The bodies of one connection may "
+        "have a quarter of a core's part; a body that alone needs more is answered 413. `0`: a quarter of the memory "
+        "that the process may use, by its cgroup, by "
         "`ulimit -v` and by what the machine has.",
         {.max = 1024_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,

@@ -9,6 +9,8 @@ from http1 import Connection
 
 LIMIT = 4 << 20  # and so 1 MiB of a connection
 SHARE = LIMIT // 4
+STREAM = 14_000  # at most what a stream takes besides its body and long headers
+REFUSED_STREAM = 7
 PATIENCE = 60
 CONFIG = '''
 [database.main]
@@ -134,13 +136,41 @@ def test_one_connection_of_http2_has_its_share(server):
                     break
             streams.append(stream)
         wait_for(server, lambda: reading(server, "sluice_bodies_refused_total") >= 1)
-        assert reading(server, "sluice_body_bytes") <= SHARE
+        assert reading(server, "sluice_body_bytes") <= SHARE + 16 * STREAM
         with server.connect() as other:
             assert other.call("POST", "/texts", row(400_000) + b'"}', "Content-Type: application/json").status == 201
         while not any(client.answers[stream].fields for stream in streams):
             assert client.hear()
         refused = [answer for answer in client.answers.values() if answer.fields]
         assert all((answer.status, answer.fields["retry-after"]) == (503, "1") for answer in refused)
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+def test_streams_of_which_only_the_header_has_come_have_a_bound(server):
+    head = http2.header_block("/texts", method=b"\x83") + b"\x0f\x10\x10application/json"
+    data = http2.PREFACE + http2.frame(http2.SETTINGS)
+    data += b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, 2 * i + 1, head) for i in range(100))
+    held = [http2.Raw(server.port) for _ in range(8)]
+    for connection in held:
+        connection.send(data)
+    wait_for(server, lambda: reading(server, "sluice_bodies_refused_total") >= 400)
+    assert LIMIT - STREAM <= reading(server, "sluice_body_bytes") <= LIMIT
+    refused = next(frame for frame in held[-1].all_frames() if frame[0] == http2.RST_STREAM)
+    assert int.from_bytes(refused[3], "big") == REFUSED_STREAM
+    assert server.get("/numbers/7").status == 200
+    # They have come to a stand: the stillest make room for others.
+    answers = []
+
+    def goes_through():
+        with http2.Client(server.port) as client:
+            answers.append(client.get("/numbers/7"))
+        return answers[-1].reset != REFUSED_STREAM
+
+    wait_for(server, goes_through)
+    assert answers[-1].status == 200
+    assert 1 <= reading(server, "sluice_bodies_cut_total") < 10
+    for connection in held:
+        connection.socket.close()
     wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
 
 

@@ -275,6 +275,8 @@ TEST_F(BodyMemoryTest, StreamsShareWhatTheirConnectionMayHold) {
   EXPECT_EQ(client.answers[second].fields.at("retry-after"), "1");
   EXPECT_EQ(client.answers[third].body, "10000");
   EXPECT_EQ(client.answers[first].status, 0);
+  client.reset(second);
+  talk(client);
   EXPECT_EQ(counters.bodies.held, of_a_stream + 40'000u);
   EXPECT_EQ(counters.bodies.refused, 1u);
   client.reset(first);
