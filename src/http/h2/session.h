@@ -21,6 +21,9 @@ namespace sluice::http::h2 {
 class Stream;
 class Tunnel;
 
+inline constexpr std::size_t output_bytes = 64 * 1024;  // of produce(), about
+[[nodiscard]] inline bool has_no_body(int status) { return status == 204 || status == 304; }
+
 // The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
 // come out, and in between the handler answers. nghttp2 does the framing, HPACK, the state of streams and flow control.
 //

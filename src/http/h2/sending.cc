@@ -1,0 +1,349 @@
+// The part of Session that makes what is sent: frames in their order, the fields of answers, and their bodies.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <nghttp2/nghttp2.h>
+#include <unistd.h>
+
+#include "base/copy.h"
+#include "http/h1/scan.h"
+#include "http/h2/session.h"
+#include "http/h2/stream.h"
+#include "http/h2/tunnel.h"
+
+namespace sluice::http::h2 {
+namespace {
+
+constexpr std::size_t most_trailers = 16;
+
+// nghttp2 keeps the views until the frame is sent: they point to what is static or lives as long as the stream.
+nghttp2_nv pair(std::string_view name, std::string_view value) {
+  return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
+          const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())), name.size(), value.size(),
+          NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+}
+
+// Names go out in lower case (RFC 9113, 8.2.1). They are tokens, so bytes are below 0x80.
+std::string_view lower_case(core::Arena& arena, std::string_view name) {
+  constexpr std::uint64_t each = 0x0101'0101'0101'0101;
+  constexpr std::size_t word = sizeof each;
+  const std::size_t words = (name.size() + word - 1) / word;
+  char* const to = static_cast<char*>(arena.allocate(words * word, word));
+  static_cast<void>(copy_short(to, name));
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, to + i * word, word);  // what lies behind the name is ours as well
+    const std::uint64_t low = bytes & 0x7F * each;
+    const std::uint64_t from_a = low + (0x80 - 'A') * each;
+    const std::uint64_t above_z = low + (0x7F - 'Z') * each;
+    bytes |= ((from_a & ~above_z) & 0x80 * each) >> 2;
+    std::memcpy(to + i * word, &bytes, word);
+  }
+  return {to, name.size()};
+}
+
+constexpr std::size_t frame_header_bytes = 9;
+constexpr std::size_t most_payload = 16 * 1024;  // that every client takes
+
+// Of a whole frame.
+void put_length(char* frame, std::size_t length) {
+  for (const int shift : {16, 8, 0}) *frame++ = static_cast<char>(length >> shift);
+}
+
+// A field that a handler passes on from elsewhere may hold anything: what HTTP does not allow is left out.
+bool make_valid(std::string_view name, std::string_view& value) {
+  if (!h1::is_token(name)) return false;
+  while (!value.empty() && h1::is_ows(value.front())) value.remove_prefix(1);
+  while (!value.empty() && h1::is_ows(value.back())) value.remove_suffix(1);
+  const char* const end = value.data() + value.size();
+  return h1::find_first<h1::EndsValue>(value.data(), value.data(), end) == end;
+}
+
+// What HTTP/2 has no place for (RFC 9113, 8.2.2), and what we write ourselves.
+bool is_connection_field(std::string_view name) {
+  switch (name.size()) {
+    case 7:
+      return same_name(name, "upgrade");
+    case 10:
+      return same_name(name, "connection") || same_name(name, "keep-alive");
+    case 14:
+      return same_name(name, "content-length");
+    case 16:
+      return same_name(name, "proxy-connection");
+    case 17:
+      return same_name(name, "transfer-encoding");
+    default:
+      return false;
+  }
+}
+
+std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
+
+}  // namespace
+
+void Session::produce(Buffer& out) {
+  out_ = &out;
+  full_ = false;
+  produced_at_.reset();
+  while (!full_ && !broken_) {
+    const std::uint8_t* bytes = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
+    if (size < 0) {
+      broken_ = true;
+    } else if (size > 0) {
+      append_frame(out, {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)});
+      full_ = out.size() >= output_bytes;
+    } else if (!full_ && first_ready_ != nullptr) {
+      run_ready();  // upgrades whose writes have been taken
+    } else if (!full_) {
+      // A reset that had to be sent may have been one too many.
+      if (guard_.flood() == Flood::none || given_up_) break;
+      give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+  }
+  out_ = nullptr;
+  // nghttp2 has ended the connection for the client's mistake: nobody will hear of what still runs.
+  if (newest_ != nullptr && over()) end();
+}
+
+// A frame of nghttp2's, as it leaves. A header section gets its fields here and not from nghttp2: HPACK has a state, so
+// they are encoded in the order of the frames, and only where the frame is sent. nghttp2 itself, which knows nothing of
+// that state, encodes nothing but trailers, and those without the dynamic table.
+void Session::append_frame(Buffer& out, std::string_view frame) {
+  const std::size_t begin = out.size();
+  out.append(frame);
+  if (frame[3] != NGHTTP2_HEADERS) return;
+  follow_resizes(frame.substr(frame_header_bytes));
+  Buffer& fields = engine_.encoded_fields;
+  if (fields.empty()) return;  // trailers
+  out.append(fields.view());
+  fields.clear();
+  const std::size_t payload = out.size() - begin - frame_header_bytes;
+  if (payload > most_payload) [[unlikely]] {
+    split_head(out, begin);
+  } else {
+    put_length(out.data() + begin, payload);
+  }
+}
+
+// A header block may begin with new sizes of the dynamic table, as the client's settings ask for them (RFC 7541, 6.3).
+void Session::follow_resizes(std::string_view block) {
+  constexpr std::uint8_t most_in_prefix = 31;
+  std::size_t at = 0;
+  const auto next = [&] { return static_cast<std::uint8_t>(block[at++]); };
+  while (at != block.size() && (static_cast<std::uint8_t>(block[at]) & 0xE0) == 0x20) {
+    std::size_t bytes = next() & most_in_prefix;
+    if (bytes == most_in_prefix) {
+      std::uint8_t byte = 128;
+      for (int shift = 0; (byte & 128) != 0; shift += 7) {
+        byte = next();
+        bytes += std::size_t{byte & 127u} << shift;
+      }
+    }
+    fields_.resize(bytes);
+  }
+}
+
+// A header section that one frame does not hold goes on in CONTINUATION frames (RFC 9113, 6.10).
+void Session::split_head(Buffer& out, std::size_t begin) {
+  Buffer whole;
+  whole.append(out.view().substr(begin));
+  out.truncate(begin);
+  std::array<char, frame_header_bytes> header;
+  std::memcpy(header.data(), whole.data(), header.size());
+  whole.consume(header.size());
+  header[4] = static_cast<char>(header[4] & ~NGHTTP2_FLAG_END_HEADERS);
+  while (!whole.empty()) {
+    const std::size_t size = std::min(whole.size(), most_payload);
+    if (size == whole.size()) header[4] = static_cast<char>(header[4] | NGHTTP2_FLAG_END_HEADERS);
+    put_length(header.data(), size);
+    out.append({header.data(), header.size()});
+    out.append(whole.view().substr(0, size));
+    whole.consume(size);
+    header[3] = NGHTTP2_CONTINUATION;
+    header[4] = 0;
+  }
+}
+
+// While nghttp2 still has the stream, and just before it gives the frame. `with_table`: the frame says nothing of the
+// table's size.
+void Session::encode_fields(const Stream& stream, bool with_table) {
+  const Response& answer = stream.response;
+  Buffer& out = engine_.encoded_fields;
+  fields_.use_table(with_table);
+  fields_.add_status(out, answer.status);
+  bool has_date = false;
+  bool has_server = options().server_name.empty();
+  std::uint32_t trusted = answer.fields.trusted();
+  for (const Field& field : answer.fields.items()) {
+    const bool known = (trusted & 1) != 0;
+    trusted >>= 1;
+    std::string_view value = field.value;
+    if (!known) {
+      if (!make_valid(field.name, value) || is_connection_field(field.name)) continue;
+      has_date |= same_name(field.name, "date");
+      has_server |= same_name(field.name, "server");
+    }
+    fields_.add(out, field.name, value);
+  }
+  if (!has_date) fields_.add(out, "date", engine_.date());
+  if (!has_server) fields_.add(out, "server", options().server_name);
+  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields_.add(out, name, value);
+  if (const auto size = size_of(answer.body); size && !has_no_body(answer.status) && !stream.tunnelled) {
+    std::array<char, 20> digits;
+    const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), *size).ptr;
+    fields_.add(out, "content-length", {digits.data(), end});
+  }
+}
+
+// How much of the body comes next. Asked only where the client's windows and the output have room.
+std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
+  flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (stream.tunnelled) {
+    const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
+    stream.deferred = stream.tunnel != nullptr && pending == 0;
+    if (stream.head.count() != 0) {  // the answer's header section has been sent
+      stream.forget_request();
+      stream.arena.release();
+    }
+    if (stream.deferred) return NGHTTP2_ERR_DEFERRED;
+    if (stream.tunnel == nullptr) flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<std::ptrdiff_t>(std::min(pending, most));
+  }
+  Body& body = stream.response.body;
+  auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
+  if (source == nullptr) {
+    if (stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    const std::uint64_t left = known_size(body) - stream.sent_bytes;
+    const auto next = static_cast<std::size_t>(std::min<std::uint64_t>(left, most));
+    if (next == left) flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<std::ptrdiff_t>(next);
+  }
+  stream.deferred = false;
+  while (stream.pulled.empty() && !stream.source_done && !stream.failed) {
+    core::Async<Result<BodySource::Progress>> pulling = (*source)->pull(stream.pulled);
+    if (pulling.ready()) {
+      const auto& progress = pulling.get();
+      stream.failed = !progress;
+      stream.source_done = progress && *progress == BodySource::Progress::done;
+      continue;
+    }
+    stream.pulling = true;
+    stream.task.spawn(pull_later(*this, stream, pulling.take_task()));
+    if (stream.pulling) {
+      stream.deferred = true;
+      return NGHTTP2_ERR_DEFERRED;
+    }
+  }
+  if (stream.pulled.empty() && stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  const std::size_t next = std::min(stream.pulled.size(), most);
+  if (stream.source_done && next == stream.pulled.size()) {
+    flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (submit_trailers(stream)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  }
+  return static_cast<std::ptrdiff_t>(next);
+}
+
+core::Task<void> Session::pull_later(Session& session, Stream& stream,
+                                     core::Task<Result<BodySource::Progress>> pulling) {
+  try {
+    const auto progress = co_await std::move(pulling);
+    stream.failed = !progress;
+    stream.source_done = progress && *progress == BodySource::Progress::done;
+  } catch (const std::bad_alloc&) {
+    ++session.engine_.counters.out_of_memory;
+    stream.failed = true;
+  }
+  stream.pulling = false;
+  stream.progress_at = session.engine_.reactor.now();  // it was not the client who was slow
+  if (!stream.deferred) co_return;
+  nghttp2_session_resume_data(session.session_, stream.id);
+  session.owner_.has_output();
+}
+
+bool Session::submit_trailers(Stream& stream) {
+  const auto& source = std::get<std::unique_ptr<BodySource>>(stream.response.body);
+  std::array<nghttp2_nv, most_trailers> fields;
+  std::size_t count = 0;
+  for (const Field& field : source->trailers()) {
+    std::string_view value = field.value;
+    if (count == fields.size() || !make_valid(field.name, value)) continue;
+    const std::string_view name = lower_case(stream.arena, field.name);
+    if (is_connection_field(name)) continue;
+    fields[count] = pair(name, value);
+    fields[count++].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
+  }
+  return count != 0 && nghttp2_submit_trailer(session_, stream.id, fields.data(), count) == 0;
+}
+
+int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size) {
+  constexpr std::size_t header_bytes = 9;
+  Buffer& out = *out_;
+  const std::size_t before = out.size();
+  char* to = out.reserve(header_bytes + size);
+  std::memcpy(to, frame_header, header_bytes);
+  to += header_bytes;
+  Body& body = stream.response.body;
+  if (stream.tunnelled) {
+    if (stream.tunnel != nullptr) {
+      stream.tunnel->take(to, size);
+      if (stream.tunnel->pending() == 0) add_ready(stream);
+    }
+  } else if (const auto* shared = std::get_if<SharedBytes>(&body)) {
+    std::memcpy(to, shared->bytes.data() + stream.sent_bytes, size);
+  } else if (const auto* own = std::get_if<Buffer>(&body)) {
+    std::memcpy(to, own->data() + stream.sent_bytes, size);
+  } else if (const auto* spans = std::get_if<SharedSpans>(&body)) {
+    if (stream.sent_bytes == 0) stream.spans = SpanReader(spans->pieces());
+    const std::size_t copied = stream.spans.copy(to, size);
+    SLUICE_ASSERT(copied == size);
+  } else if (const auto* file = std::get_if<FileRange>(&body)) {
+    for (std::size_t got = 0; got < size;) {
+      const ssize_t count =
+          ::pread(file->fd, to + got, size - got, static_cast<off_t>(file->offset + stream.sent_bytes + got));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {  // the file has become shorter, or cannot be read
+        out.truncate(before);
+        stream.failed = true;
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+      }
+      got += static_cast<std::size_t>(count);
+    }
+  } else if (size != 0) {
+    std::memcpy(to, stream.pulled.data(), size);
+    stream.pulled.consume(size);
+  }
+  out.commit(header_bytes + size);
+  stream.sent_bytes += size;
+  count_progress(stream, size);
+  guard_.sent_data_frame();
+  full_ = out.size() >= output_bytes;
+  return full_ ? NGHTTP2_ERR_PAUSE : 0;
+}
+
+// Who lets a window open by a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts the
+// frame off the windows when it is back.
+void Session::count_progress(Stream& stream, std::size_t size) {
+  const Instant now = engine_.reactor.now();
+  const std::uint32_t slowest = options().slowest_client;
+  const auto advance = [&](Instant& since, bool waited_for_client) {
+    if (!waited_for_client || slowest == 0) {
+      since = now;
+    } else {
+      since = std::min(now, since + Duration(std::chrono::seconds(size)) / slowest);
+    }
+  };
+  advance(stream.progress_at, stream.starved);
+  advance(progress_at_, starved_);
+  const auto sent = static_cast<std::int32_t>(size);
+  starved_ = nghttp2_session_get_remote_window_size(session_) <= sent;
+  stream.starved = starved_ || nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= sent;
+}
+
+}  // namespace sluice::http::h2
