@@ -48,6 +48,7 @@ bool names_its_row(http::Method method, const MethodOptions& options, const http
 std::expected<LocationPattern, std::string> LocationPattern::parse(std::string_view text,
                                                                    std::span<const sql::Column> columns) {
   LocationPattern pattern;
+  pattern.written_ = text;
   if (!text.starts_with('/')) return std::unexpected("it begins with \"/\"");
   while (!text.empty()) {
     const auto open = text.find('{');
@@ -79,8 +80,8 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
     if (field.is_null()) return std::nullopt;
     http::append_escaped(location, field.view());
   }
-  // Clients would remove the segment, escaped or not, and be led elsewhere.
-  if (http::has_dot_segment(location)) return std::nullopt;
+  // Clients would remove the segment, escaped or not, and the router the extension: both lead elsewhere.
+  if (http::has_dot_segment(location) || http::gains_format(location, written_)) return std::nullopt;
   return location;
 }
 

@@ -34,7 +34,7 @@ class LocationPattern {
   // An error is what is wrong, for the configuration's reader.
   [[nodiscard]] static std::expected<LocationPattern, std::string> parse(std::string_view text,
                                                                          std::span<const sql::Column> columns);
-  // Of a block's first row; nothing where a value is NULL.
+  // Of a block's first row; nothing where a value is NULL, or would lead elsewhere.
   [[nodiscard]] std::optional<std::string> of(const sql::Block& block) const;
 
  private:
@@ -42,6 +42,7 @@ class LocationPattern {
     std::string literal;
     std::size_t column = SIZE_MAX;  // behind the literal; SIZE_MAX: none
   };
+  std::string written_;
   std::vector<Part> parts_;
 };
 

@@ -297,6 +297,17 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
     const auto of = LocationPattern::parse("/a/{id}/x", columns)->of({columns, dots, 1, true});
     EXPECT_EQ(of.value_or(""), location) << value;
   }
+  for (const auto& [value, written, location] : {std::tuple{"a.csv", "/a/{id}", ""},
+                                                 {"a.csv", "/a/{id}/x", "/a/a.csv/x"},
+                                                 {"a.csv", "/a/{id}.json", "/a/a.csv.json"},
+                                                 {"a.csv", "/a/{id}?x", ""},
+                                                 {"a.csv", "/a?x={id}", "/a?x=a.csv"},
+                                                 {"json", "/a/x.{id}", ""},
+                                                 {".csv", "/a/{id}", "/a/.csv"}}) {
+    const sql::Field named[] = {{value, static_cast<std::uint32_t>(std::string_view(value).size())}, {}};
+    const auto of = LocationPattern::parse(written, columns)->of({columns, named, 1, true});
+    EXPECT_EQ(of.value_or(""), location) << value << written;
+  }
 }
 
 // PATCH of one row with the version "rev", of the columns (name, rev).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "http/target.h"
+
 namespace sluice::http {
 namespace {
 
@@ -91,10 +93,18 @@ std::vector<std::string> Pattern::names() const {
 std::string_view format_extension(std::string_view segment) {
   for (const std::string_view extension : {".json", ".csv", ".csj", ".ndjson"}) {
     if (segment.size() > extension.size() && segment.ends_with(extension)) {
-      return segment.substr(segment.size() - extension.size());
+      return extension;
     }
   }
   return {};
+}
+
+bool gains_format(std::string_view target, std::string_view written) {
+  const std::string_view raw = target.substr(0, target.find('?'));
+  std::string path(raw.size(), '\0');
+  path.resize(decode_path(raw, path.data()).size);
+  const std::string_view extension = format_extension(std::string_view(path).substr(path.rfind('/') + 1));
+  return !written.substr(0, written.find('?')).ends_with(extension);
 }
 
 struct Router::Terminal {

@@ -73,4 +73,8 @@ class Router : public Handler {
 // The extension that chooses a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment; else empty.
 [[nodiscard]] std::string_view format_extension(std::string_view segment);
 
+// Whether the path of `target` ends in such an extension and that of `written`, the template that it was made of, does
+// not: the values would name another resource, in another format.
+[[nodiscard]] bool gains_format(std::string_view target, std::string_view written);
+
 }  // namespace sluice::http

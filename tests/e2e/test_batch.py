@@ -149,6 +149,20 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
     assert answers[2]["body"] == [{"tag": "x"}]
 
 
+def test_a_reference_does_not_choose_a_format(films):
+    """An extension is taken off the path: without it the path names another row."""
+    films.batch(post("a"))
+    for slug, path in (("a.csv", "/films/${0.0.slug}"), ("a.json", "/films/${0.0.slug}?x=1"), ("csv", "/films/a%2e${0.0.slug}"),
+                       ("a.nd", "/films/${0.0.slug}%6ason"), ("x/a.csj", "/films/${0.0.slug}")):
+        problem = films.refused(400, post(slug), {"method": "DELETE", "path": path})
+        assert problem["pointer"] == "/1/path" and "extension" in problem["detail"], problem
+    assert [film[0] for film in films.films()] == ["a"]
+    answers = films.batch(post("b.csv"), {"method": "DELETE", "path": "/films/${0.0.slug}.json"},
+                          post("c.csv"), {"method": "POST", "path": "/films/${2.0.slug}/tags", "body": {"tag": "x"}})
+    assert answers[0]["headers"].get("location") is None and answers[2]["headers"].get("location") is None
+    assert [film[0] for film in films.films()] == ["a", "c.csv"]
+
+
 def test_references_make_no_body_longer_than_a_batch_may_be(films):
     long = "x" * 500
     problem = films.refused(400, post(long), {"method": "POST", "path": "/films", "body": {"slug": "${0.0.slug}" * 5000}})

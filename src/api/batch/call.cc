@@ -8,6 +8,7 @@
 #include <simdjson.h>
 
 #include "base/json.h"
+#include "http/router.h"
 #include "http/target.h"
 
 namespace sluice::api::batch {
@@ -419,10 +420,13 @@ std::expected<std::string, std::string> Results::resolve_target(std::string_view
     return value.empty() ? "${" + std::string(reference) + "}: it is empty" : std::string{};
   };
   if (!splice(target, out, fault, write)) return std::unexpected(std::move(fault));
-  // A value is part of one segment: it must not lead to another route.
+  // A value is part of one segment: it must not lead to another route, nor choose a format.
   const std::string_view path = target.substr(0, target.find('?'));
   if (path.contains("${") && http::has_dot_segment(out)) {
     return std::unexpected("with its references it has a segment \".\" or \"..\"");
+  }
+  if (path.contains("${") && http::gains_format(out, target)) {
+    return std::unexpected("with its references it ends in an extension, which would choose a format");
   }
   return out;
 }

@@ -136,6 +136,23 @@ TEST(BatchCallTest, FindsWhatIsReferredTo) {
     EXPECT_EQ(dots.resolve_target(good), is);
   }
 
+  Results formats;
+  formats.add("a", R"({"csv": "x.csv", "csj": "x/.csj", "tail": "son", "bare": ".json", "none": "x.csvx"})");
+  for (const std::string_view bad :
+       {"/films/${a.csv}", "/films/${a.csv}?q=1", "/films/x%2ej${a.tail}", "/films/${a.none}/x.nd%6A${a.tail}"}) {
+    const auto refused = formats.resolve_target(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_TRUE(refused.error().contains("extension")) << refused.error();
+  }
+  for (const auto& [good, is] : {std::pair{"/films/${a.csv}/tags", "/films/x.csv/tags"},
+                                 {"/films/${a.csv}.json", "/films/x.csv.json"},
+                                 {"/films/${a.bare}", "/films/.json"},
+                                 {"/films/${a.none}", "/films/x.csvx"},
+                                 {"/films?q=${a.csv}", "/films?q=x.csv"},
+                                 {"/films.csv?q=${a.csv}", "/films.csv?q=x.csv"}}) {
+    EXPECT_EQ(formats.resolve_target(good), is);
+  }
+
   for (const std::string_view bad : {"${film.nothing}", "${film.id.x}", "${film.tags.2}", "${film.tags.x}",
                                      "${silent.id}", "${9.id}", "${film.}", "${film.tags}", "${film.none}", "${film"}) {
     EXPECT_FALSE(results.resolve_target("/" + std::string(bad))) << bad;
