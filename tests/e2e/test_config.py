@@ -101,6 +101,28 @@ def test_sql_that_cannot_be_prepared(request, tmp_path, small_sqlite, kind, sql,
         assert f"sluice.toml:{place(text, 'get = ' + chr(34) + sql).split(':')[0]}:" in failed.stderr
 
 
+OF_TRANSACTIONS = ["COMMIT", "-- x\n begin", "START TRANSACTION", "end", "ROLLBACK", "SAVEPOINT a", "RELEASE a"]
+POSTGRES_OF_TRANSACTIONS = ["ABORT", "PREPARE TRANSACTION 'a'", "COMMIT PREPARED 'a'"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_no_statement_begins_or_ends_a_transaction(request, tmp_path, small_sqlite, kind):
+    text, statements = ENDPOINT, [sql for sql in OF_TRANSACTIONS if sql != "START TRANSACTION"]
+    if kind == "postgres":
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE TABLE IF NOT EXISTS numbers (n bigint PRIMARY KEY, text text)")
+        text, statements = text.replace("sqlite:small.db", cluster.url()), OF_TRANSACTIONS + POSTGRES_OF_TRANSACTIONS
+    for place_of in ('before = ["""{}"""]\nsql = "DELETE FROM numbers"', 'sql = """{}"""', None):
+        config = text
+        for n, sql in enumerate(statements):
+            config += f'\n[[endpoint]]\npath = "/of{n}"\n'
+            config += f'[endpoint.post]\n{place_of.format(sql)}\n' if place_of else f'get = """{sql}"""\n'
+        for command in ("check", "serve"):
+            failed = run(tmp_path, config, command)
+            assert failed.returncode == 3, failed.stdout + failed.stderr
+            assert failed.stderr.count("a statement may not begin or end a transaction") == len(statements), failed.stderr
+
+
 WRITES = [
     ("INSERT INTO numbers VALUES (0, 'x') RETURNING n", "INSERT"),
     ("update numbers set text = :t returning n", "update"),
@@ -116,7 +138,7 @@ POSTGRES_WRITES = [
     ("EXPLAIN (ANALYZE, COSTS off) DELETE FROM numbers", "DELETE"),
     ("explain analyze verbose DELETE FROM numbers", "DELETE"),
     ("SET work_mem = '1MB'", "SET"),
-    ("BEGIN", "BEGIN"),
+    ("LISTEN a", "LISTEN"),
 ]
 READS = [
     "SELECT n FROM numbers",

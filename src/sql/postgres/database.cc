@@ -1,6 +1,7 @@
 #include "sql/postgres/database.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
@@ -9,12 +10,22 @@
 #include "sql/postgres/session_reset.h"
 #include "sql/postgres/staging.h"
 #include "sql/postgres/transaction.h"
+#include "sql/tokens.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t most_parameters = 65535;  // Bind counts them in 16 bits
 constexpr Duration prepare_patience = 30s;
+
+// COMMIT and the like: the transaction that a statement runs in is not its own.
+bool controls_transaction(std::string_view sql) {
+  constexpr std::array<std::string_view, 8> words{"begin",    "start", "commit",    "end",
+                                                  "rollback", "abort", "savepoint", "release"};
+  const Tokens tokens(sql);
+  return std::ranges::any_of(words, [&](std::string_view word) { return tokens.is_word(0, word); }) ||
+         (tokens.is_word(0, "prepare") && tokens.is_word(1, "transaction"));
+}
 
 }  // namespace
 
@@ -93,6 +104,9 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   if (!parsed) co_return std::unexpected(std::move(parsed.error()));
   if (parsed->names.size() > most_parameters) {
     co_return std::unexpected(Error{Failure::statement, {}, "a statement takes at most 65535 parameters", 0});
+  }
+  if (controls_transaction(parsed->text)) {
+    co_return std::unexpected(Error{Failure::statement, {}, "a statement may not begin or end a transaction", 0});
   }
   Statement statement;
   statement.id = id;
