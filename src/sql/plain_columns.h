@@ -29,7 +29,7 @@ struct PlainColumns {
 [[nodiscard]] std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect);
 
 // Of each of the statement's columns, whether it is never NULL. Empty: of none is that known. `id` is of a statement
-// that nobody else uses; `statement` is as it was written, `columns` are those that the database has described.
+// that nobody else uses; `statement` is as Statement::text has it, `columns` are those that the database has described.
 [[nodiscard]] core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
                                                        std::vector<Column> columns, std::uint32_t id);
 

@@ -33,6 +33,13 @@ TEST(PlainColumns, OfOneTable) {
   EXPECT_EQ(said("SELECT id::text, name FROM films"), "films: ? name");
 }
 
+TEST(PlainColumns, WithPlaceholders) {
+  EXPECT_EQ(said("SELECT id, $1, name AS e FROM films WHERE a = $2 AND b = 'done'"), "films: id $1 name");
+  EXPECT_EQ(said("SELECT id, ?1, name FROM films WHERE a = ?2", Dialect::sqlite), "films: id ? name");
+  EXPECT_EQ(said("SELECT id[1] FROM films"), "-");
+  EXPECT_EQ(said("SELECT id, e'a' FROM films"), "-");
+}
+
 TEST(PlainColumns, NotOfWhatMayBeNull) {
   for (const char* statement : {"SELECT a.id, b.id AS other FROM a LEFT JOIN b ON true",
                                 "SELECT id FROM a, b",

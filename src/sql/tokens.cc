@@ -76,7 +76,7 @@ void Tokens::quoted(char close) {
     text += sql_[at_];
   }
   at_ = std::min(at_ + 1, sql_.size());
-  add(is_text ? Kind::literal : Kind::quoted, lower(text));
+  add(is_text ? Kind::literal : Kind::quoted, quoted_ == Case::lower ? lower(text) : std::move(text));
 }
 
 }  // namespace sluice::sql

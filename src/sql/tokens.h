@@ -12,13 +12,15 @@ struct Token {
   enum class Kind : std::uint8_t { word, quoted, parameter, literal, sign, end };
 
   Kind kind = Kind::end;
-  std::string text;  // in lower case, without its quotes; a parameter's number
+  std::string text;  // in lower case as a rule, without its quotes; a parameter's number
 };
 
-// A statement as SQLite takes it, with the placeholders of ParsedSql::text, without its blanks and comments.
+// A statement as SQLite takes it, with the placeholders of ParsedSql::text, without its blanks and comments. `$1` is a
+// word. `quoted`: whether identifiers and texts in quotes are made lower case, as words are.
 class Tokens {
  public:
-  explicit Tokens(std::string_view sql) : sql_(sql) {
+  enum class Case : std::uint8_t { lower, kept };
+  explicit Tokens(std::string_view sql, Case quoted = Case::lower) : sql_(sql), quoted_(quoted) {
     while (at_ < sql_.size()) step();
   }
   // The tokens' own end, beyond them.
@@ -44,6 +46,7 @@ class Tokens {
   void quoted(char close);
 
   std::string_view sql_;
+  Case quoted_;
   std::size_t at_ = 0;
   std::vector<Token> all_;
   const Token end_;
