@@ -50,7 +50,12 @@ class SetRows {
   [[nodiscard]] std::vector<RowFault> located(std::span<const sql::StagedFault> faults) const;
   // Likewise, by the names of columns.
   [[nodiscard]] static RowFault fault_of(const sql::StagedFault& fault) {
-    return {.line = fault.line, .row = fault.row, .pointer = fault.column, .reason = fault.reason};
+    // Rows are counted by batch: a line can be found in the file.
+    const std::string twin = "has the same key as line " + std::to_string(fault.twin_line);
+    return {.line = fault.line,
+            .row = fault.row,
+            .pointer = fault.column,
+            .reason = fault.twin_line == 0 ? fault.reason : twin};
   }
 
  private:

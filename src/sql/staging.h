@@ -33,6 +33,7 @@ struct StagedFault {
   std::uint64_t row = 0;   // 0-based
   std::string column;      // may be empty
   std::string reason;
+  std::uint64_t twin_line = 0;               // of the earlier row with the same key, where that is what is wrong
   std::shared_ptr<const BrokenRule> rule{};  // null: the database says of none
 };
 

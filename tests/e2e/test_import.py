@@ -150,6 +150,21 @@ def test_what_is_no_delimiter(target, arguments):
     assert target.rows() == []
 
 
+def test_what_is_not_of_the_columns_type_is_named(target):
+    """SQLite's tables too, which are not STRICT."""
+    for row, column in (("1,a,much", "score"), ("one,a,5", "id"), ("1.5,a,5", "id")):
+        (target.folder / "films.csv").write_text(f"id,slug,score\n{row}\n")
+        told = target.run("films", "films.csv", code=1)
+        assert "films.csv:2:" in told and column in told, told
+    assert target.rows() == []
+
+
+def test_the_row_with_the_same_key_is_named_by_its_line(target):
+    (target.folder / "films.csv").write_text("id,slug,score\n1,a,5\n2,b,5\n3,c,5\n4,d,5\n4,e,5\n")
+    told = target.run("films", "films.csv", "--batch", "3", code=1)
+    assert "films.csv:6: has the same key as line 5" in told, told
+
+
 def test_a_file_whose_beginning_has_changed_is_not_gone_on_with(target):
     path = target.folder / "films.csv"
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 3001)]

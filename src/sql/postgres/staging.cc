@@ -247,7 +247,8 @@ core::Task<Result<void>> Staging::find_duplicates(Transaction& transaction, SetO
     outcome.faults.push_back({.line = number_in(row[0]),
                               .row = number_in(row[1]),
                               .column = {},
-                              .reason = "has the same key as row " + std::to_string(number_in(row[2]))});
+                              .reason = "has the same key as row " + std::to_string(number_in(row[2])),
+                              .twin_line = number_in(row[3])});
   }
   co_return Result<void>{};
 }

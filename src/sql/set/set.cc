@@ -80,13 +80,14 @@ class Builder {
   [[nodiscard]] std::string duplicates(std::string_view from) const {
     const std::string keys = staged_keys("s.");
     const std::string same = keys.empty() ? "" : "PARTITION BY " + keys;
-    return "SELECT d.sluice_line, d.sluice_row, d.sluice_first FROM (SELECT s.sluice_line, s.sluice_row,"
+    return "SELECT d.sluice_line, d.sluice_row, d.sluice_first, d.sluice_first_line FROM (SELECT s.sluice_line,"
+           " s.sluice_row,"
            " row_number() OVER (" +
            same +
            " ORDER BY s.sluice_row) AS sluice_count,"
            " min(s.sluice_row) OVER (" +
-           same + ") AS sluice_first FROM " + std::string(from) +
-           " AS s) AS d WHERE d.sluice_count > 1 ORDER BY d.sluice_row LIMIT 100";
+           same + ") AS sluice_first, min(s.sluice_line) OVER (" + same + ") AS sluice_first_line FROM " +
+           std::string(from) + " AS s) AS d WHERE d.sluice_count > 1 ORDER BY d.sluice_row LIMIT 100";
   }
   [[nodiscard]] std::string outside(std::string_view from) const {
     std::string sql = "SELECT s.sluice_line, s.sluice_row FROM " + std::string(from) + " AS s, " + table_.name +
@@ -303,6 +304,8 @@ std::string shared_parameter(std::string_view column) {
 
 core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table, SetOptions options,
                                         std::vector<Parameter> declared) {
+  // Its triggers do what they like, and tell of no changes.
+  if (table.is_view) co_return refuse(table.name + " is a view, and a set needs a table");
   const bool has_key = std::ranges::any_of(options.columns, &SetColumn::key);
   if (!has_key) co_return refuse("a set needs columns with key = true, which say when two rows are the same");
   for (const SetColumn& column : options.columns) {

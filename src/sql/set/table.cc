@@ -4,12 +4,13 @@
 #include <ranges>
 
 #include "sql/json_literal.h"
+#include "sql/postgres/types.h"
 
 namespace sluice::sql {
 namespace {
 
 // In both: name, type, not null, generated, default, collation, equality, row id, its number, the numbers of each
-// unique index's columns ("1 2;3"), whether it may have indices, strict.
+// unique index's columns ("1 2;3"), whether it may have indices, strict, view.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
@@ -22,7 +23,7 @@ constexpr std::string_view postgres_columns =
     " false, a.attnum,"
     " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
     "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
-    "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false"
+    "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false, false"
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype"
     "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype"
@@ -39,7 +40,8 @@ constexpr std::string_view sqlite_columns =
     "  FROM pragma_index_list(:name) i, pragma_index_xinfo(i.name) k WHERE i.\"unique\" AND NOT i.partial AND k.key"
     "  GROUP BY i.name HAVING min(k.cid >= 0 AND coalesce(sluice_collation(:name, k.name) IN ('BINARY', k.coll), 0)))"
     "  AS u), coalesce((SELECT l.type = 'table' FROM pragma_table_list(:name) l), 0),"
-    " coalesce((SELECT l.strict FROM pragma_table_list(:name) l), 0)"
+    " coalesce((SELECT l.strict FROM pragma_table_list(:name) l), 0),"
+    " coalesce((SELECT l.type = 'view' FROM pragma_table_list(:name) l), 0)"
     " FROM pragma_table_xinfo(:name) c ORDER BY c.cid";
 
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
@@ -63,7 +65,7 @@ core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& 
   if (!statement) co_return std::unexpected(statement.error());
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const auto& type = statement->columns[i].type;
-    if (type->form == Form::json) table.columns[i].kind = ColumnKind::server_json;
+    table.columns[i].kind = postgres::column_kind(statement->columns[i].type_id);
     if (has_literal(*type)) table.columns[i].nested = type;
   }
   co_return Result<void>{};
@@ -157,6 +159,7 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
       indices = text_of(row[9]);
       table.has_indices = is_true(row[10]);
       table.strict = is_true(row[11]);
+      table.is_view = is_true(row[12]);
     }
   }
   for (const auto index : std::views::split(indices, ';')) {

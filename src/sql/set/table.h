@@ -36,6 +36,7 @@ struct Table {
   std::string name;  // quoted, with its schema where one was named
   std::vector<TableColumn> columns;
   bool strict = false;                           // SQLite
+  bool is_view = false;                          // SQLite
   bool has_indices = false;                      // it is none of those that cannot have any, such as views
   std::vector<std::vector<std::string>> unique;  // the columns of each index or constraint that holds for all rows
 

@@ -162,7 +162,8 @@ Result<void> SqliteStaging::Stage::find_duplicates() {
     outcome.faults.push_back({.line = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 0)),
                               .row = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 1)),
                               .column = {},
-                              .reason = "has the same key as row " + std::to_string(sqlite3_column_int64(handle, 2))});
+                              .reason = "has the same key as row " + std::to_string(sqlite3_column_int64(handle, 2)),
+                              .twin_line = static_cast<std::uint64_t>(sqlite3_column_int64(handle, 3))});
   }
   sqlite3_reset(handle);
   if (code != SQLITE_DONE) return std::unexpected(connection->error(code));
