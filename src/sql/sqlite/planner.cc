@@ -56,7 +56,7 @@ bool is_one_of(std::string_view opcode, const std::string_view (&opcodes)[size])
 constexpr std::string_view unbounded[] = {"SorterOpen", "OpenAutoindex", "VOpen",   "VFilter",
                                           "OpenPseudo", "InitCoroutine", "Program", "Count"};
 // Functions whose work grows with the product of their arguments' lengths. No deadline ends a call of one.
-constexpr std::string_view searching[] = {"glob", "instr", "like", "ltrim", "replace", "rtrim", "trim"};
+constexpr std::string_view searching[] = {"glob", "instr", "json_patch", "like", "ltrim", "replace", "rtrim", "trim"};
 // What makes a program come back to where it was.
 constexpr std::string_view looping[] = {"Next", "Prev", "SorterNext", "VNext", "Yield", "Gosub", "RowSetRead"};
 

@@ -50,7 +50,8 @@ TEST_F(PlannerTest, WhatASingleCallMayTakeLongOver) {
        {"SELECT ?1 LIKE ?2", "SELECT * FROM films WHERE id = ?1 AND name LIKE ?2",
         "SELECT * FROM films WHERE id = ?1 AND name GLOB ?2", "SELECT instr(name, ?1) FROM films WHERE id = 1",
         "SELECT trim(name, ?1), 2 FROM films WHERE id = 1", "SELECT ltrim(?1, ?2)", "SELECT RTRIM(?1, ?2)",
-        "SELECT replace(?1, ?2, ?3)", "SELECT lower(replace(?1, 'a', ?2))"}) {
+        "SELECT replace(?1, ?2, ?3)", "SELECT lower(replace(?1, 'a', ?2))",
+        "SELECT json_patch(name, ?1) FROM films WHERE id = 1"}) {
     EXPECT_EQ(plan(text), pool) << text;
   }
   EXPECT_EQ(plan("SELECT lower(name), substr(name, 2), printf('%s', ?1) FROM films WHERE id = ?2"), one_row);
