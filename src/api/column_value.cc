@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <system_error>
 
 #include "sql/parameters.h"
+#include "sql/sqlite/json_text.h"
 
 namespace sluice::api {
 namespace {
@@ -52,21 +54,33 @@ bool keeps_digits(std::string_view number, double nearest) {
 }
 
 // Nothing: the text is no number.
-std::optional<Converted> number(std::string_view text, bool may_round) {
+std::optional<Converted> number(std::string_view text, ColumnKind kind) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   const bool begins =
       !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && digits[0] == '.' && is_digit(digits[1])));
   if (!begins) return std::nullopt;
+  if (kind == ColumnKind::boolean && text != "0" && text != "1") return std::nullopt;
   if (sql::fits(ParameterType::integer, text)) return as(ParameterType::integer, text);
   double nearest = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), nearest);
   if (end != text.data() + text.size()) return std::nullopt;
   if (error != std::errc{}) return std::unexpected("must be a number that fits into 64 bits");
-  if (!may_round && (text.find_first_of(".eE") == text.npos || !keeps_digits(text, nearest))) {
+  if (kind != ColumnKind::real && (text.find_first_of(".eE") == text.npos || !keeps_digits(text, nearest))) {
     return std::unexpected("must be a number of no more digits than 64 bits hold");
   }
+  // SQLite makes an integer of 2.0, and keeps 2.5 as it is.
+  constexpr double beyond = 0x1p63;
+  if (kind == ColumnKind::integer && (nearest != std::trunc(nearest) || nearest >= beyond || nearest < -beyond)) {
+    return std::nullopt;
+  }
   return as(ParameterType::real, text);
+}
+
+Converted refused(ColumnKind kind) {
+  if (kind == ColumnKind::boolean) return std::unexpected("must be true or false");
+  if (kind == ColumnKind::json) return std::unexpected("must be JSON");
+  return std::unexpected(kind == ColumnKind::integer ? "must be an integer" : "must be a number");
 }
 
 bool is_infinity(std::string_view text) { return text == "Infinity" || text == "-Infinity"; }
@@ -90,6 +104,7 @@ std::string_view without_blanks(std::string_view text) {
 Converted string(ColumnKind kind, std::string_view text) {
   switch (kind) {
     case ColumnKind::by_server:
+    case ColumnKind::server_value:
     case ColumnKind::server_json:
     case ColumnKind::any:
     case ColumnKind::text:
@@ -99,18 +114,21 @@ Converted string(ColumnKind kind, std::string_view text) {
     case ColumnKind::boolean:
       if (const std::string_view word = boolean(text); !word.empty()) return as(ParameterType::boolean, word);
       break;
-    case ColumnKind::integer:
     case ColumnKind::real:
     case ColumnKind::numeric:
       if (is_infinity(text)) return as(ParameterType::real, text);
       break;
     case ColumnKind::json:
+      // A number becomes one, below.
+      if (!sql::sqlite::is_json(text)) return refused(kind);
+      break;
+    case ColumnKind::integer:
     case ColumnKind::other:
       break;
   }
   // SQLite would make a number of it by itself, with the digits that a REAL has.
-  if (auto read = number(without_blanks(text), kind == ColumnKind::real)) return *read;
-  return as(ParameterType::text, text);
+  if (auto read = number(without_blanks(text), kind)) return *read;
+  return sql::is_number_or_boolean(kind) ? refused(kind) : as(ParameterType::text, text);
 }
 
 }  // namespace
@@ -121,12 +139,13 @@ Converted column_value(ColumnKind kind, const Value& value) {
     case Value::Kind::string:
       return string(kind, value.text);
     case Value::Kind::number:
-      if (kind == ColumnKind::text || kind == ColumnKind::by_server || kind == ColumnKind::server_json) break;
-      return *number(value.text, kind == ColumnKind::real);
+      if (kind == ColumnKind::text || kind <= ColumnKind::server_json) break;
+      return number(value.text, kind).value_or(refused(kind));
     case Value::Kind::boolean:
       if (kind == ColumnKind::text || sql::is_json(kind)) break;
       return as(ParameterType::boolean, value.text);
     default:
+      if (sql::is_number_or_boolean(kind)) return refused(kind);
       break;
   }
   return as(ParameterType::text, value.text);

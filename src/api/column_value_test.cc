@@ -22,6 +22,12 @@ std::string converted(ColumnKind column, Kind kind, std::string_view text, std::
 TEST(ColumnValue, NumbersOfJson) {
   const std::tuple<ColumnKind, const char*, const char*> cases[] = {
       {ColumnKind::any, "5", "integer 5"},
+      {ColumnKind::integer, "2.0", "real 2.0"},
+      {ColumnKind::integer, "2.5", "! must be an integer"},
+      {ColumnKind::integer, "1e19", "! must be an integer"},
+      {ColumnKind::boolean, "1", "integer 1"},
+      {ColumnKind::boolean, "2", "! must be true or false"},
+      {ColumnKind::boolean, "1.5", "! must be true or false"},
       {ColumnKind::any, "1.50", "real 1.50"},
       {ColumnKind::any, "9223372036854775807", "integer 9223372036854775807"},
       {ColumnKind::any, "9223372036854775808", "! must be a number of no more digits than 64 bits hold"},
@@ -52,16 +58,20 @@ TEST(ColumnValue, Texts) {
       {ColumnKind::boolean, "t", "boolean true"},
       {ColumnKind::boolean, "False", "boolean false"},
       {ColumnKind::boolean, "1", "integer 1"},
-      {ColumnKind::boolean, "yes", "text yes"},
-      {ColumnKind::boolean, "", "text "},
+      {ColumnKind::boolean, "yes", "! must be true or false"},
+      {ColumnKind::boolean, "", "! must be true or false"},
       {ColumnKind::real, "-Infinity", "real -Infinity"},
       {ColumnKind::real, "0.1", "real 0.1"},
-      {ColumnKind::real, "NaN", "text NaN"},
+      {ColumnKind::real, "NaN", "! must be a number"},
+      {ColumnKind::numeric, "1,5", "! must be a number"},
+      {ColumnKind::json, "{no", "! must be JSON"},
+      {ColumnKind::json, " 12 ", "integer 12"},
       {ColumnKind::other, "Infinity", "text Infinity"},
       {ColumnKind::other, "2026-11-21", "text 2026-11-21"},
       {ColumnKind::other, " +7 ", "integer 7"},
-      {ColumnKind::integer, "-", "text -"},
-      {ColumnKind::integer, ".5", "real .5"},
+      {ColumnKind::integer, "-", "! must be an integer"},
+      {ColumnKind::integer, "Infinity", "! must be an integer"},
+      {ColumnKind::integer, ".5", "! must be an integer"},
       {ColumnKind::integer, "12345678901234567890", "! must be a number of no more digits than 64 bits hold"},
       {ColumnKind::server_json, "12", "text 12"},
   };
@@ -78,6 +88,8 @@ TEST(ColumnValue, WhatIsWrittenInJsonIsThatInJsonsColumns) {
   EXPECT_EQ(converted(ColumnKind::text, Kind::string, "a", "\"\\u0061\""), "text a");
   EXPECT_EQ(converted(ColumnKind::text, Kind::boolean, "true"), "text true");
   EXPECT_EQ(converted(ColumnKind::integer, Kind::boolean, "true"), "boolean true");
+  EXPECT_EQ(converted(ColumnKind::integer, Kind::json, "[1]"), "! must be an integer");
+  EXPECT_EQ(converted(ColumnKind::other, Kind::json, "[1]"), "text [1]");
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ struct ParamOptions {
         "that is stored: a part of a multipart/form-data body, or the whole body. Without it: the path where it has "
         "a parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
         {.check = check_source});
-    v.field("trim", &ParamOptions::trim, "Blanks at the ends of the value do not count.");
+    v.field("trim", &ParamOptions::trim,
+            "Blanks at the ends of the value do not count. With `required`, a value of nothing else is missing.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
             "empty value of a type other than `text` counts as missing. `bytes`: `\\x0aff`. `int[]`, `text[]`, "
@@ -100,7 +101,7 @@ struct ColumnOptions : ParamOptions {
             {.check = check_source});
     v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
     v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
-    v.field("trim", own(&ParamOptions::trim), "Blanks at the ends of the value do not count.");
+    v.field("trim", own(&ParamOptions::trim), "As for [endpoint.params].");
     v.field("type", own(&ParamOptions::type),
             "What the value is checked as. Without it the database's own type decides.");
     v.field("ignored", own(&ParamOptions::ignored),

@@ -165,6 +165,12 @@ std::expected<std::optional<std::string>, std::string> list_of(const QueryString
   return std::string(list.view());
 }
 
+// What forms and CSV say of a field that was left empty, where an empty text is no value. `written`: of the body.
+bool is_left_empty(const Source& source, const Value& written) {
+  const bool is_form = source.from == From::query || (source.from == From::body && written.json.empty());
+  return is_form && (source.checked ? source.type != sql::ParameterType::text : sql::has_no_empty_text(source.column));
+}
+
 void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
   const auto found = std::ranges::find(in_path, name);
   if (found == in_path.end()) return;
@@ -280,7 +286,7 @@ void take_type(Source& source, const sql::Statement& statement, std::size_t para
   source.integral = oid == 21 || oid == 23 || oid == 20;  // int2, int4, int8
   const auto type = sql::postgres::builtin_type(oid);
   source.is_array = type && type->form == sql::Form::array;
-  source.column = type && type->form == sql::Form::json ? sql::ColumnKind::server_json : sql::ColumnKind::by_server;
+  source.column = sql::postgres::column_kind(oid);
   if (type && sql::has_literal(*type)) source.nested = type;
 }
 
@@ -313,8 +319,6 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
           if (value->broken) return refuse("has a percent escape that is none");
           text = value->text;
         }
-        // What a form sends for a field that was left empty is no number.
-        if (text && text->empty() && source.checked && source.type != sql::ParameterType::text) text.reset();
         break;
       case From::header:
         for (const http::Field& field : request.fields) {
@@ -372,7 +376,14 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         break;
       }
     }
-    if (text && source.trim) text = trimmed(*text);
+    if (text && source.trim) {
+      text = trimmed(*text);
+      if (source.required && text->empty()) text.reset();
+    }
+    if (text && text->empty() && is_left_empty(source, written)) {
+      text.reset();
+      is_null = source.from == From::body;
+    }
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     if (!text && !is_null && source.default_text) text = *source.default_text;

@@ -174,6 +174,10 @@ TEST_F(SourceTest, HeadersAndCookies) {
   EXPECT_EQ(bound(source("a", agent)), " curl ");
   agent.trim = true;
   EXPECT_EQ(bound(source("a", agent)), "curl");
+  fields[0].value = "  ";
+  EXPECT_EQ(bound(source("a", agent)), "");
+  agent.required = true;
+  EXPECT_EQ(bound(source("a", agent)), "! is missing");
   EXPECT_EQ(bound(source("a", from("header.x-other"))), "NULL");
   EXPECT_EQ(bound(source("a", from("cookie.session"))), "x y");
   EXPECT_EQ(bound(source("a", from("cookie.late"))), "z");
@@ -200,8 +204,8 @@ TEST_F(SourceTest, TheBodysValuesAreCheckedByTheirKind) {
   EXPECT_EQ(bound(one, {{Kind::string, "12"}}), "12");
   EXPECT_EQ(bound(one, {{Kind::null, {}}}), "NULL");
   EXPECT_EQ(bound(one), "NULL");
-  for (const Value wrong :
-       {Value{Kind::number, "1.5"}, Value{Kind::boolean, "true"}, Value{Kind::json, "[1]"}, Value{Kind::string, ""}}) {
+  for (const Value wrong : {Value{Kind::number, "1.5"}, Value{Kind::boolean, "true"}, Value{Kind::json, "[1]"},
+                            Value{Kind::string, "", "\"\""}}) {
     EXPECT_EQ(bound(one, {wrong}), "! must be an integer") << wrong.text;
   }
   one.default_text = "5";
@@ -245,6 +249,18 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
   EXPECT_EQ(arguments[0].type, sql::ParameterType::boolean);
   one.default_text = "f";
   EXPECT_EQ(bound(one), "false");
+
+  // A field of CSV or a form that was left empty.
+  for (const auto kind : {sql::ColumnKind::boolean, sql::ColumnKind::json, sql::ColumnKind::server_value}) {
+    take_column(column(kind), one);
+    EXPECT_EQ(bound(one, {{Kind::string, " "}}), "NULL") << "and not the default, as it is null";
+  }
+  take_column(column(sql::ColumnKind::integer), one);
+  EXPECT_EQ(bound(one, {{Kind::string, "", "\"\""}}), "! must be an integer");
+  for (const auto kind : {sql::ColumnKind::by_server, sql::ColumnKind::text, sql::ColumnKind::any}) {
+    take_column(column(kind), one);
+    EXPECT_EQ(bound(one, {{Kind::string, " "}}), "");
+  }
 
   // JSON's null is a value where no NULL may be, and where it is written in JSON: in CSV it is an empty field.
   Source json = source("v", {});

@@ -26,6 +26,12 @@ std::string quoted_identifier(std::string_view name) {
   return text += '"';
 }
 
+// What stands in exists().
+std::string_view asked(const api::Guards::Query& query) {
+  const std::string_view text = query.statement.text;
+  return text.substr(api::exists_statement_offset, text.rfind(')') - api::exists_statement_offset);
+}
+
 }  // namespace
 
 core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& database, const sql::Statement& query,
@@ -41,7 +47,8 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
       into.push_back({.table = std::string(row[0].view()),
                       .name = row[1].is_null() ? std::string{} : std::string(row[1].view()),
                       .type = row[2].is_null() ? std::string{} : std::string(row[2].view()),
-                      .row_id = row[3].view() != "0"});
+                      .row_id = row[3].view() != "0",
+                      .not_null = row[4].view() != "0"});
     }
   }
   co_return sql::Result<void>{};
@@ -112,8 +119,9 @@ void EndpointPreparation::prepare_get() {
       complain(options_.get.position, wrong);
     }
   }
-  learn_never_null(http::Method::get, options_.get.value, *statement);
+  learn_never_null(http::Method::get, *statement);
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
+  take_kinds(made->statement.text, made->sources);
   made->role = role_;
   made->from_client |= role_ && !role_->settings.empty();
   made->errors = error_map_;
@@ -133,10 +141,9 @@ void EndpointPreparation::prepare_get() {
   }
 }
 
-void EndpointPreparation::learn_never_null(http::Method method, const std::string& text,
-                                           const sql::Statement& statement) {
+void EndpointPreparation::learn_never_null(http::Method method, const sql::Statement& statement) {
   if (!all_.openapi || statement.columns.empty()) return;
-  auto known = loop_.run(sql::never_null(database_, dialect_, text, statement.columns, next_id_++));
+  auto known = loop_.run(sql::never_null(database_, dialect_, statement.text, statement.columns, next_id_++));
   made_.never_null.emplace_back(method, std::move(known));
 }
 
@@ -286,7 +293,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   if (statements.size() != texts.size()) return;
   config::check_columns(options_, texts.back(), statements.back().columns, errors_);
-  learn_never_null(method, texts.back().value, statements.back());
+  learn_never_null(method, statements.back());
   if (!writing.location.value.empty()) {
     const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
     if (!location) {
@@ -299,10 +306,8 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   for (const auto& [its_method, its_table] : made_.tables) {
     if (its_method == method) made->take_types(its_table);
   }
-  if (dialect_ == sql::Dialect::sqlite) {
-    for (api::WritePlan::Step& step : made->before) take_kinds(step);
-    if (writing.table.value.empty()) take_kinds(made->main);
-  }
+  for (api::WritePlan::Step& step : made->before) take_kinds(step.statement.text, step.sources);
+  if (writing.table.value.empty()) take_kinds(made->main.statement.text, made->main.sources);
   complete(*made, named);
   if (current_) {
     made->current = current_;
@@ -452,13 +457,15 @@ void EndpointPreparation::check_values() {
   }
 }
 
-void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values,
-                                       sql::Mentions mentions) {
+std::vector<const EndpointPreparation::StoredColumn*> EndpointPreparation::met_columns(std::string_view statement,
+                                                                                       std::size_t parameters,
+                                                                                       sql::Mentions mentions) {
+  std::vector<const StoredColumn*> met(parameters);
   const std::vector<sql::Compared> compared = sql::compared_columns(statement, mentions);
-  if (compared.empty()) return;
+  if (compared.empty()) return met;
   const std::string_view text =
       "SELECT lower(m.name), lower(c.name), c.type, upper(c.type) = 'INTEGER' AND c.pk = 1 AND"
-      " (SELECT count(*) FROM pragma_table_xinfo(m.name) WHERE pk <> 0) = 1"
+      " (SELECT count(*) FROM pragma_table_xinfo(m.name) WHERE pk <> 0) = 1, c.\"notnull\""
       " FROM sqlite_schema m, pragma_table_xinfo(m.name) c"
       " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%'";
   if (!stored_) {
@@ -469,9 +476,9 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
       if (!read) stored_->clear();
     }
   }
-  std::vector<bool> differs(values.size());  // the parameter is for columns of different types
+  std::vector<bool> differs(parameters);  // the parameter is for columns of different types
   for (const auto& [parameter, name, tables] : compared) {
-    if (parameter >= values.size() || differs[parameter]) continue;
+    if (parameter >= parameters || differs[parameter]) continue;
     // One alone has it, and what the others have is known.
     const StoredColumn* found = nullptr;
     std::size_t count = 0;
@@ -487,17 +494,29 @@ void EndpointPreparation::take_columns(std::string_view statement, std::span<con
       if (!known) count = SIZE_MAX / 2;
     }
     if (count != 1) continue;
-    differs[parameter] = !values[parameter].type.empty() && values[parameter].type != found->type;
-    values[parameter].type = differs[parameter] ? std::string{} : found->type;
-    values[parameter].row_id = found->row_id;
+    differs[parameter] = met[parameter] != nullptr && met[parameter]->type != found->type;
+    met[parameter] = differs[parameter] ? nullptr : found;
+  }
+  return met;
+}
+
+void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values) {
+  const auto met = met_columns(statement, values.size(), sql::Mentions::one);
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (met[i] == nullptr) continue;
+    values[i].type = met[i]->type;
+    values[i].row_id = met[i]->row_id;
   }
 }
 
-// Of the columns that the statement's text says the values are for.
-void EndpointPreparation::take_kinds(api::WritePlan::Step& step) {
-  std::vector<config::BoundValue> values(step.sources.size());
-  take_columns(step.statement.text, values, sql::Mentions::any);
-  for (std::size_t i = 0; i < values.size(); ++i) step.sources[i].column = sql::sqlite_column_kind(values[i].type);
+void EndpointPreparation::take_kinds(std::string_view statement, std::span<api::Source> sources) {
+  if (dialect_ != sql::Dialect::sqlite) return;
+  const auto met = met_columns(statement, sources.size(), sql::Mentions::any);
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (met[i] == nullptr) continue;
+    const sql::TableColumn column{.not_null = met[i]->not_null, .kind = sql::sqlite_column_kind(met[i]->type)};
+    api::take_column(column, sources[i]);
+  }
 }
 
 void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values) {
@@ -509,10 +528,7 @@ void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<conf
     }
     // Elsewhere than among what must hold, a default may be there to find nothing.
     if (dialect_ != sql::Dialect::sqlite || !query.must_hold) continue;
-    std::string_view inner = query.statement.text;
-    inner.remove_prefix(std::min<std::size_t>(inner.size(), api::exists_statement_offset));
-    inner = inner.substr(0, inner.rfind(')'));
-    take_columns(inner, std::span(values).subspan(first));
+    take_columns(asked(query), std::span(values).subspan(first));
   }
 }
 
@@ -554,6 +570,7 @@ std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of
     auto statement = take(query.options->that, std::move(prepared));
     if (!statement) return std::nullopt;
     guards->prepared(i, std::move(*statement), options_, made_.pattern);
+    take_kinds(asked(query), guards->queries()[i].sources);
   }
   return guards;
 }

@@ -38,7 +38,7 @@ class EndpointPreparation {
   void prepare_get();
   void prepare_current_row();
   // Where there is [openapi], which of the statement's columns are never NULL.
-  void learn_never_null(http::Method method, const std::string& text, const sql::Statement& statement);
+  void learn_never_null(http::Method method, const sql::Statement& statement);
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
@@ -54,14 +54,17 @@ class EndpointPreparation {
     std::string name;   // empty: what it has is not known
     std::string type;
     bool row_id = false;  // it is an INTEGER PRIMARY KEY
+    bool not_null = false;
   };
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
-  // SQLite: what is known of the columns that a statement's parameters meet.
   void check_guards(const api::Guards* guards, std::span<const std::string> of_body, const api::MethodOptions& writing);
-  void take_kinds(api::WritePlan::Step& step);
-  void take_columns(std::string_view statement, std::span<config::BoundValue> values,
-                    sql::Mentions mentions = sql::Mentions::one);
+  // SQLite: the columns that a statement's parameters meet, in the order of the parameters; null: not known.
+  [[nodiscard]] std::vector<const StoredColumn*> met_columns(std::string_view statement, std::size_t parameters,
+                                                             sql::Mentions mentions);
+  // What is known of them, for what checks values and for what converts them.
+  void take_columns(std::string_view statement, std::span<config::BoundValue> values);
+  void take_kinds(std::string_view statement, std::span<api::Source> sources);
   // Of the values of an endpoint's guards, and of `existing`, against what the database says of their statements.
   void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);
   void add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values);

@@ -13,6 +13,8 @@ ColumnKind sqlite_column_kind(std::string_view declared_type) {
   if (type.empty() || type == "ANY") return ColumnKind::any;
   if (type == "JSON" || type == "JSONB") return ColumnKind::json;
   if (type == "BOOL" || type == "BOOLEAN") return ColumnKind::boolean;
+  // Of these the affinity is INTEGER, and the values are no integers.
+  if (has("POINT") || has("INTERVAL")) return ColumnKind::other;
   if (has("INT")) return ColumnKind::integer;
   if (has("CHAR") || has("CLOB") || has("TEXT")) return ColumnKind::text;
   if (has("BLOB")) return ColumnKind::bytes;

@@ -13,7 +13,8 @@ TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
       {"any", ColumnKind::any},  // keeps what it is given in a STRICT table, and says as little elsewhere
       {"INTEGER", ColumnKind::integer},
       {"bigint", ColumnKind::integer},
-      {"FLOATING POINT", ColumnKind::integer},  // as SQLite has it: there is INT in it
+      {"POINT", ColumnKind::other},  // for SQLite there is INT in it
+      {"interval", ColumnKind::other},
       {"varchar(20)", ColumnKind::text},
       {"Text", ColumnKind::text},
       {"CLOB", ColumnKind::text},

@@ -215,6 +215,7 @@ class Reader {
   // a AND b AND (c AND d)
   void read_conjunction(std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; i = skip(i)) {
+      if (is_word(i, "or")) read_optional(begin, i, end);
       if (is_word(i, "or") || is_word(i, "case")) return;
     }
     bool in_between = false;  // whose AND joins nothing
@@ -230,6 +231,26 @@ class Reader {
       if (std::exchange(whole, true)) read_condition(first, i);
       first = i + 1;
     }
+  }
+  // ?1 IS NULL OR a = ?1, in either order.
+  void read_optional(std::size_t begin, std::size_t either, std::size_t end) {
+    const auto is_null = [&](std::size_t from, std::size_t to) {
+      return to - from == 3 && tokens_[from].kind == Kind::parameter && is_word(from + 1, "is") &&
+             is_word(from + 2, "null");
+    };
+    const std::size_t known = found_.size();
+    std::size_t tested = SIZE_MAX;
+    if (is_null(begin, either)) {
+      tested = number_of(begin) - 1;
+      read_condition(either + 1, end);
+    } else if (is_null(either + 1, end)) {
+      tested = number_of(either + 1) - 1;
+      read_condition(begin, either);
+    }
+    // Of another parameter this would say that it may stand for anything.
+    const auto others = std::ranges::remove_if(found_.begin() + static_cast<std::ptrdiff_t>(known), found_.end(),
+                                               [&](const Compared& one) { return one.parameter != tested; });
+    found_.erase(others.begin(), found_.end());
   }
   void read_condition(std::size_t begin, std::size_t end) {
     if (begin >= end) return;

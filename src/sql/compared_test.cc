@@ -10,11 +10,11 @@ namespace sluice::sql {
 namespace {
 
 // "id~films.id", where it may be of several tables "id~films|tags.id".
-std::string pairs(std::string_view statement) {
+std::string pairs(std::string_view statement, Mentions mentions = Mentions::one) {
   const auto parsed = parse_parameters(statement, PlaceholderStyle::question);
   if (!parsed) return compared_columns(statement).empty() ? "" : "something";
   std::string text;
-  for (const auto& [parameter, column, tables] : compared_columns(parsed->text)) {
+  for (const auto& [parameter, column, tables] : compared_columns(parsed->text, mentions)) {
     text += (text.empty() ? "" : " ") + parsed->names.at(parameter) + "~";
     for (const std::string& table : tables) text += (&table == tables.data() ? "" : "|") + table;
     text += "." + column;
@@ -47,6 +47,20 @@ TEST(ComparedColumns, OfComparisons) {
             "a~t.a k~u.k l~t.l"},
        }) {
     EXPECT_EQ(pairs(statement), expected) << statement;
+  }
+}
+
+TEST(ComparedColumns, OfConditionsThatMayBeLeftOut) {
+  for (const auto& [statement, expected] :
+       {std::pair{"SELECT * FROM t WHERE :x IS NULL OR a = :x", "x~t.a"},
+        {"SELECT * FROM t WHERE (a = :x OR :x IS NULL) AND (:y IS NULL OR b IN (:y))", "x~t.a y~t.b"},
+        {"SELECT * FROM t WHERE :x IS NULL OR a = :y", ""},
+        {"SELECT * FROM t WHERE :x IS NOT NULL OR a = :x", ""},
+        {"SELECT * FROM t WHERE :x IS NULL OR a = :x OR b = :x", ""},
+        {"SELECT * FROM t WHERE c AND :x IS NULL OR a = :x", ""},
+        {"SELECT * FROM t WHERE :x IS NULL OR a = :x AND b", ""}}) {
+    EXPECT_EQ(pairs(statement, Mentions::any), expected) << statement;
+    EXPECT_EQ(pairs(statement), "") << statement;
   }
 }
 

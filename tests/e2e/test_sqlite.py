@@ -131,8 +131,11 @@ def test_json_of_functions_is_json(sluice, path):
 
 
 VIEW = '''
+CREATE TABLE documents (doc JSON NOT NULL);
 CREATE TABLE typed (id INTEGER PRIMARY KEY, ok BOOLEAN, bytes BLOB, code TEXT);
 CREATE VIEW shown AS SELECT id, upper(title) AS title FROM films;
+CREATE TRIGGER shown_insert INSTEAD OF INSERT ON shown
+BEGIN INSERT INTO films (id, title) VALUES (new.id, new.title); END;
 CREATE TRIGGER shown_update INSTEAD OF UPDATE ON shown BEGIN UPDATE films SET title = new.title WHERE id = old.id; END;
 CREATE TRIGGER shown_delete INSTEAD OF DELETE ON shown BEGIN DELETE FROM films WHERE id = old.id; END;
 '''
@@ -145,11 +148,20 @@ post = """INSERT INTO typed (id, ok, bytes, code) VALUES (:id, :ok, :bytes, :cod
           ON CONFLICT (id) DO UPDATE SET ok = :ok, bytes = :bytes, code = :code
           RETURNING ok, typeof(ok) AS of_ok, hex(bytes) AS hex, code"""
 [[endpoint]]
+path = "/documents"
+post = "INSERT INTO documents (doc) VALUES (:doc) RETURNING doc, '' || doc AS stored"
+[[endpoint]]
 path = "/shown/{{id:int}}"
 returns = "object"
 get = "SELECT * FROM shown WHERE id = :id"
 patch = "UPDATE shown SET title = :title WHERE id = :id"
 delete = "DELETE FROM shown WHERE id = :id"
+[[endpoint]]
+path = "/put/{{id:int}}"
+[endpoint.put]
+table = "shown"
+columns.id = {{ key = true, from = "path.id" }}
+columns.title = {{}}
 '''
 
 
@@ -177,3 +189,21 @@ def test_what_triggers_of_a_view_do_is_done(viewed):
         assert json.loads(connection.get("/shown/1").body) == {"id": 1, "title": "THIEF"}
         assert call("PATCH", "/shown/99", b'{"title":"Thief"}') == 404
         assert [call("DELETE", "/shown/1"), call("DELETE", "/shown/1")] == [204, 404]
+        assert [call("PUT", "/put/7", b'{"title":"Ran"}'), call("PUT", "/put/7", b'{"title":"Kagemusha"}')] == [201, 204]
+        assert json.loads(connection.get("/shown/7").body) == {"id": 7, "title": "KAGEMUSHA"}
+
+
+@pytest.mark.parametrize("method", ['put = { table = "shown", existing = "SELECT id FROM shown", %s }', 'patch = { table = "shown", set = true, %s }'])
+def test_a_set_needs_a_table(viewed, path, tmp_path, method):
+    """What the triggers of a view do, nobody counts."""
+    columns = "columns = { id = { key = true }, title = {} }"
+    (tmp_path / "view.toml").write_text(f'[database.main]\nurl = "sqlite:{path}"\n[[endpoint]]\npath = "/set"\n{method % columns}\n')
+    done = subprocess.run([SLUICE, "check", "view.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3 and "is a view, and a set needs a table" in done.stderr, done.stderr
+
+
+def test_null_in_a_column_of_json_that_is_never_null_is_json(viewed):
+    with viewed.connect() as connection:
+        for sent, shown in (("null", None), ('"a"', "a"), ("{}", {}), ('"{}"', "{}")):
+            answer = connection.call("POST", "/documents", f'{{"doc":{sent}}}'.encode(), "Content-Type: application/json")
+            assert answer.status == 201 and json.loads(answer.body) == [{"doc": shown, "stored": sent}], answer.body

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import SLUICE
+from conftest import SLUICE, database_with
 
 TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
 # Of each table: 10,000 by hand, with SLUICE_VALUE_ROWS=10000; every kind of value comes among a few hundred.
@@ -322,8 +322,8 @@ def films(sluice, tmp_path):
     database.close()
 
 
-BOOLEANS = "id,adult\n1,f\n2,t\n3,false\n4,true\n5,TRUE\n6,0\n7,1\n8,\n9,perhaps\n"
-AS_BOOLEANS = [(0,), (1,), (0,), (1,), (1,), (0,), (1,), (None,), ("perhaps",)]
+BOOLEANS = "id,adult\n1,f\n2,t\n3,false\n4,true\n5,TRUE\n6,0\n7,1\n8,\n9,\"\"\n"
+AS_BOOLEANS = [(0,), (1,), (0,), (1,), (1,), (0,), (1,), (None,), (None,)]
 
 
 def test_booleans_of_csv_are_booleans(films):
@@ -387,3 +387,81 @@ def test_bytes_are_bytes_where_they_are_declared(films):
     # Without a type SQLite takes any text, and so does the column.
     assert call("POST", "/films", '{"id":2,"data":"no bytes"}').status == 201
     assert rows("data")[-1] == ("no bytes",)
+
+
+TYPED = [("n", "integer", "abc"), ("n", "integer", "1.5"), ("ok", "boolean", "maybe"), ("ok", "boolean", "2"), ("r", "double precision", "much"),
+         ("d", "numeric", "1,5"), ("j", "json", "{no")]
+TYPED_CONFIG = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/typed"
+get = "SELECT n, t, ok FROM typed WHERE (:ok IS NULL OR ok = :ok) AND (n = :n OR :n IS NULL) ORDER BY n, t"
+[endpoint.post]
+table = "typed"
+{columns}
+[endpoint.put]
+table = "typed"
+existing = "SELECT t FROM typed"
+{columns}
+columns.t.key = true
+[[endpoint]]
+path = "/own"
+post = "INSERT INTO typed (n, ok, r, d, j, t) VALUES (:n, :ok, :r, :d, :j, :t)"
+[[endpoint]]
+path = "/ok/{{ok}}"
+get = "SELECT n FROM typed WHERE ok = :ok"
+require = "exists(SELECT 1 FROM typed WHERE ok = :ok)"
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def typed(request, sluice, tmp_path):
+    """typed(n integer, ok boolean, r double precision, d numeric, j json, t text)"""
+    columns = {column: kind for column, kind, _ in TYPED}
+    url = database_with(request, tmp_path, ["DROP TABLE IF EXISTS typed", "CREATE TABLE typed (t text PRIMARY KEY, " + ", ".join(
+        f"{column} {kind}" for column, kind in columns.items()) + ")"])
+    lines = "".join(f"columns.{column} = {{}}\n" for column in columns)
+    server = sluice(TYPED_CONFIG.format(url=url, columns=lines + "columns.t.required = true"))
+    with server.connect() as connection:
+        yield connection
+
+
+def test_what_is_not_of_the_columns_type_is_refused(typed):
+    for column, _, wrong in TYPED:
+        for content, body in (("text/csv", f't,{column}\na,"{wrong}"\n'), ("application/json", json.dumps([{"t": "a", column: wrong}]))):
+            if column == "j" and content != "text/csv":
+                continue  # a string of JSON
+            for method, target in (("POST", "/typed"), ("PUT", "/typed"), ("POST", "/own")):
+                answer = typed.call(method, target, body.encode(), f"Content-Type: {content}")
+                assert answer.status == 422, (column, content, method, target, answer.status, answer.body)
+    for wrong in ({"n": [1]}, {"ok": {}}):
+        assert typed.call("POST", "/typed", json.dumps({"t": "a", **wrong}).encode(), "Content-Type: application/json").status == 422
+    assert json.loads(typed.get("/typed").body) == []
+
+
+def test_a_field_that_was_left_empty_is_no_number(typed):
+    """Of forms and CSV, where the type has no empty text; so it is of a query string."""
+    empty = {column: "" for column, _, _ in TYPED}
+    form, head = "&".join(f"{column}=" for column in empty), ",".join(empty)
+    for method, target, content, body in (
+            ("POST", "/typed", "application/x-www-form-urlencoded", f"t=&{form}"),
+            ("POST", "/own", "application/x-www-form-urlencoded", f"t=a&{form}"),
+            ("POST", "/typed", "text/csv", f't,{head}\nb{",%22%22".replace("%22", chr(34)) * len(empty)}\n'),
+            ("PUT", "/typed", "text/csv", 't,n,ok\n"",,\na,"",""\nb,"",\n')):
+        answer = typed.call(method, target, body.encode(), f"Content-Type: {content}")
+        assert answer.status in (200, 201), (method, target, content, answer.status, answer.body)
+    assert sorted(json.loads(typed.get("/typed?n=&ok=").body), key=lambda row: row["t"]) == [
+        {"n": None, "t": text, "ok": None} for text in ("", "a", "b")]
+    for body in (b'{"t":"c","n":""}', b'{"t":"c","ok":""}'):
+        assert typed.call("POST", "/typed", body, "Content-Type: application/json").status == 422
+
+
+def test_parameters_are_of_their_columns_type(typed):
+    rows = [{"t": str(n), "n": n, "ok": n % 2 == 1} for n in range(4)]
+    assert typed.call("PUT", "/typed", json.dumps(rows).encode(), "Content-Type: application/json").status == 200
+    for query, found in (("?ok=true", [1, 3]), ("?ok=f", [0, 2]), ("?ok=t&n=3", [3]), ("?n=2", [2]), ("", [0, 1, 2, 3])):
+        assert [row["n"] for row in json.loads(typed.get("/typed" + query).body)] == found, query
+    assert sorted(row["n"] for row in json.loads(typed.get("/ok/true").body)) == [1, 3]
+    for target in ("/typed?ok=maybe", "/typed?n=abc", "/ok/maybe"):
+        assert typed.get(target).status == 400, target

@@ -147,6 +147,14 @@ TypePtr builtin_type(std::uint32_t oid) {
   return found == types.end() ? nullptr : found->second;
 }
 
+ColumnKind column_kind(std::uint32_t oid) {
+  const TypePtr type = builtin_type(oid);
+  if (type && type->form == Form::json) return ColumnKind::server_json;
+  constexpr std::array<std::uint32_t, 7> others{1082, 1083, 1114, 1184, 1186, 1266, 2950};  // dates, times, uuid
+  const bool is_value = type && type->form != Form::text;
+  return is_value || std::ranges::find(others, oid) != others.end() ? ColumnKind::server_value : ColumnKind::by_server;
+}
+
 std::string catalog_query(std::span<const std::uint32_t> oids) {
   std::string sql =
       "SELECT t.oid::pg_catalog.int8, t.typtype, t.typbasetype::pg_catalog.int8,"

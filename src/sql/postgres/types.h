@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sql/column_kind.h"
 #include "sql/rows.h"
 
 // From the server's type OIDs to what JSON makes of their text: as to_json() would.
@@ -18,6 +19,7 @@ using TypePtr = std::shared_ptr<const Type>;
 
 // A type that every PostgreSQL has under the same OID; null for any other.
 [[nodiscard]] TypePtr builtin_type(std::uint32_t oid);
+[[nodiscard]] ColumnKind column_kind(std::uint32_t oid);
 
 // One row of catalog_query(): a type, or one attribute of a composite type.
 struct CatalogRow {
