@@ -220,7 +220,7 @@ def test_rows_and_bodies(films):
     assert body["required"] and "application/x-www-form-urlencoded" in body["content"]
     one = schema_of(document, json_of(document, body)["anyOf"][0])
     assert (one["required"], one["additionalProperties"]) == (["slug"], False)
-    assert one["properties"]["slug"] == {"type": "string"} and one["properties"]["adult"] == {"type": "boolean"}
+    assert one["properties"]["slug"] == {"type": "string", "pattern": "[^ \\t\\r\\n]"} and one["properties"]["adult"] == {"type": "boolean"}
     film = schema_of(document, json_of(document, calls["put", "/films/{id}"]["requestBody"]))
     assert film["properties"]["id"] == {"readOnly": True}, "the path says it"
     rating = schema_of(document, json_of(document, calls["put", "/ratings/{slug}"]["requestBody"]))

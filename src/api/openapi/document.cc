@@ -362,11 +362,15 @@ class Maker {
 
   // Where a value's type comes from: the configuration, the table's column, or PostgreSQL.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
-    if (source.checked) return schema_of(source.type);
-    if (table != nullptr) {
-      if (const auto* column = table->find(source.name)) return schema_of_type_name(column->type);
+    const auto* column = table != nullptr ? table->find(source.name) : nullptr;
+    Schema schema = source.checked      ? schema_of(source.type)
+                    : column != nullptr ? schema_of_type_name(column->type)
+                                        : schema_of_oid(oid);
+    // Blanks alone are missing.
+    if (source.required && source.trim && schema.type == "string" && schema.members.empty()) {
+      schema.members = R"(,"pattern":"[^ \\t\\r\\n]")";
     }
-    return schema_of_oid(oid);
+    return schema;
   }
 
   JsonArray path_parameters(const Resource& resource) {
