@@ -8,6 +8,16 @@ namespace {
 using sql::Dialect;
 using sql::quoted_identifier;
 
+// A type that a cast does not cut values to, as it does to varchar(3), char(3) and bit(3): their columns refuse what is
+// too long.
+std::string uncut(const std::string& type) {
+  const auto open = type.find('(');
+  if (open == type.npos || !(type.starts_with("character") || type.starts_with("bit"))) return type;
+  const std::string name = type.substr(0, open);
+  const std::string of_any_length = name == "character" ? "bpchar" : name == "bit" ? "\"bit\"" : name;
+  return of_any_length + type.substr(type.find(')', open) + 1);
+}
+
 class Writer {
  public:
   Writer(const MethodOptions& options, const http::Pattern& pattern, Dialect dialect, const sql::Table& table)
@@ -62,7 +72,7 @@ class Writer {
     return dialect_ == Dialect::postgres ? "CAST(:" + parameter + " AS " + type + ")" : ":" + parameter;
   }
   [[nodiscard]] std::string value(const Named<ColumnOptions>& column) const {
-    return typed(sql::shared_parameter(column.name.value), table_.find(column.name.value)->type);
+    return typed(sql::shared_parameter(column.name.value), uncut(table_.find(column.name.value)->type));
   }
   [[nodiscard]] std::string if_present(const Named<ColumnOptions>& column, const std::string& otherwise) const {
     return "CASE WHEN " + typed(presence_parameter(column.name.value), "boolean") + " THEN " + value(column) +
