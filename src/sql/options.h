@@ -52,7 +52,9 @@ struct DatabaseOptions {
 
   static std::string check_url(std::string_view text) {
     for (std::string_view scheme : {"sqlite:", "postgres://", "postgresql://"}) {
-      if (text.starts_with(scheme) && text.size() > scheme.size()) return {};
+      // The name of a file appears in messages and logs: a URL with a password must not be taken for one.
+      const bool is_url = scheme == "sqlite:" && text.contains("//") && text.contains('@');
+      if (text.starts_with(scheme) && text.size() > scheme.size() && !is_url) return {};
     }
     return "must be \"sqlite:FILE\" or \"postgres://user:password@host:port/name\"";
   }

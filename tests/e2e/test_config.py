@@ -55,7 +55,7 @@ def test_the_film_example_is_good(tmp_path, films_sqlite, films_postgres):
     ('[server]\nheader_limit = 12\n', "12", "header_limit"),
     ('[server]\nlisten = ["nowhere"]\n', '"nowhere"', "listen"),
     ('[policy.auth]\ntype = "jwt"\n', "auth", "no key"),
-    ('[policy.auth]\ntype = "jwt"\npublic_key = "none.pem"\n' + ENDPOINT, '"none.pem"', "none.pem cannot be read"),
+    ('[policy.auth]\ntype = "jwt"\npublic_key = "none.pem"\n' + ENDPOINT, '"none.pem"', "the file cannot be read"),
     (ENDPOINT + 'use = ["auth"]\n', '"auth"', "there is no [policy.auth]"),
     (ENDPOINT.replace("sqlite:small.db", "mysql://x"), '"mysql://x"', "url"),
     (ENDPOINT + 'database = "other"\n', '"other"', "other"),

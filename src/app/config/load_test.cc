@@ -282,7 +282,7 @@ TEST(Errors, Syntax) {
             "1:6 expected digit, saw '\\u0000', while parsing decimal integer\n");
   EXPECT_EQ(errors_of("x = \"\xff\"\n"),
             "a.toml:1:5: error: encountered invalid utf-8 sequence\n"
-            "  1 | x = \"\uFFFD\"\n"
+            "  1 | x = \"*\"\n"
             "    |     ^\n");
   EXPECT_TRUE(messages_of("x = " + std::string(100'000, '[')).starts_with("1:261 exceeded maximum nested value depth"));
 }
@@ -307,7 +307,7 @@ TEST(Errors, WrongTypes) {
       {"[server]\ncores = 4.0", "2:9 server.cores must be an integer, not a float\n"},
       {"[server]\ncores = true", "2:9 server.cores must be an integer, not a boolean\n"},
       {"[server]\ncores = 1979-05-27", "2:9 server.cores must be an integer, not a date or time\n"},
-      {"[server]\nlisten = \"*:1\"", "2:10 server.listen must be a list, not a string | write [\"*:1\"]\n"},
+      {"[server]\nlisten = \"*:1\"", "2:10 server.listen must be a list, not a string | write [\"...\"]\n"},
       {"[server]\nlisten = [1]", "2:11 server.listen must be a string, not an integer\n"},
       {"[server]\nheader_timeout = 10",
        "2:18 server.header_timeout must be a duration, as \"10s\" is, not an integer | write \"10s\" or \"10ms\"\n"},
@@ -360,10 +360,10 @@ TEST(Errors, Bounds) {
 TEST(Errors, BadTexts) {
   auto server = [](const std::string& line) { return messages_of("[server]\n" + line + "\n" + serves); };
   EXPECT_EQ(server("grace = \"10 parsecs\""),
-            "2:9 server.grace: \"10 parsecs\" is not a duration | write numbers with units, as \"250ms\", \"10s\" or "
+            "2:9 server.grace is not a duration | write numbers with units, as \"250ms\", \"10s\" or "
             "\"1h30m\": d, h, m, s, ms, us\n");
   EXPECT_EQ(server("body_limit = \"1MB\""),
-            "2:14 server.body_limit: \"1MB\" is not a size | write a number of bytes, or with a unit, as \"16KiB\": B, "
+            "2:14 server.body_limit is not a size | write a number of bytes, or with a unit, as \"16KiB\": B, "
             "KiB, MiB, GiB\n");
   EXPECT_EQ(server("access_log = \"of\""),
             "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
@@ -964,7 +964,7 @@ TEST(Environment, ReplacesInEveryString) {
 TEST(Environment, Errors) {
   EXPECT_EQ(errors_of("[server]\nserver_header = \"a ${NONE}\"\n" + serves),
             "a.toml:2:20: error: the environment variable NONE is not set\n"
-            "  2 | server_header = \"a ${NONE}\"\n"
+            "  2 | server_header = \"*********\"\n"
             "    |                    ^\n"
             "    = ${NONE:-default} gives it a default\n");
   for (std::string bad : {"${", "${}", "${A B}", "${1}", "${A", "${A-b}", "${:-b}"}) {
@@ -993,7 +993,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "  1 | [[files]]\n"
             "    | ^\n"
             "a.toml:2:1: error: unknown key \"rot\" in [[files]]\n"
-            "  2 | rot = \"a\"\n"
+            "  2 | rot = \"*\"\n"
             "    | ^\n"
             "    = did you mean \"root\"?\n"
             "a.toml:3:8: error: not a path: a path begins with /\n"
@@ -1113,7 +1113,7 @@ TEST_F(Files, TheFallbackMustExist) {
   EXPECT_EQ(errors_in(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"))
                 .substr(folder_.string().size()),
             "/a.toml:4:12: error: there is no such file\n"
-            "  4 | fallback = \"app.html\"\n"
+            "  4 | fallback = \"********\"\n"
             "    |            ^\n"
             "    = it would be " +
                 (folder_ / "public/app.html").string() + "\n");

@@ -24,13 +24,6 @@ std::optional<T> number_in(const Value& value) {
   return number;
 }
 
-// What a message may repeat: nothing that came from the environment, and no more than fits a line.
-std::string quoted(const Value& value) {
-  if (value.substituted) return "this";
-  constexpr std::size_t longest = 60;
-  return value.text.size() > longest ? "this" : fmt::format("\"{}\"", value.text);
-}
-
 }  // namespace
 
 std::string misplaced(std::string_view key, std::string_view table, std::string_view below) {
@@ -95,8 +88,7 @@ bool Reader::is_list(const Value& value, const std::string& key, const Rules& ru
   if (value.kind != Value::Kind::list) {
     std::string hint;
     if (of_tables && value.kind == Value::Kind::table) hint = fmt::format("write [[{}]]", key);
-    if (!of_tables && value.kind == Value::Kind::string && !value.substituted)
-      hint = fmt::format("write [{}]", quoted(value));
+    if (!of_tables && value.kind == Value::Kind::string) hint = "write [\"...\"]";
     return wrong_kind(value, key, of_tables ? "a list of tables" : "a list", std::move(hint));
   }
   auto count = static_cast<std::int64_t>(value.items.size());
@@ -178,7 +170,7 @@ bool Reader::read_value(const Value& value, const std::string& key, const Rules&
   if (value.kind != Value::Kind::string) return wrong_kind(value, key, wanted);
   auto duration = parse_duration(value.text);
   if (!duration) {
-    return complain(value.position, fmt::format("{}: {} is not a duration", key, quoted(value)),
+    return complain(value.position, fmt::format("{} is not a duration", key),
                     "write numbers with units, as \"250ms\", \"10s\" or \"1h30m\": d, h, m, s, ms, us");
   }
   if (rules.min.value && duration->count() < *rules.min.value) {
@@ -202,7 +194,7 @@ bool Reader::read_value(const Value& value, const std::string& key, const Rules&
   } else if (value.kind == Value::Kind::string) {
     size = parse_size(value.text);
     if (!size) {
-      return complain(value.position, fmt::format("{}: {} is not a size", key, quoted(value)),
+      return complain(value.position, fmt::format("{} is not a size", key),
                       "write a number of bytes, or with a unit, as \"16KiB\": B, KiB, MiB, GiB");
     }
   } else {

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/credentials.h"
-
 namespace sluice::app::config {
 namespace {
 
@@ -46,81 +44,85 @@ std::string printable(std::string_view line) {
   return shown;
 }
 
-constexpr std::string_view quotes = "\"'";
+// The keys whose values are shown: statements, paths and names.
+constexpr std::array<std::string_view, 21> shown_keys = {
+    "before", "database", "delete",  "existing",  "expect",  "from", "get", "listen", "patch", "path", "post",
+    "put",    "query",    "require", "returning", "returns", "root", "sql", "table",  "type",  "use"};
 
-// Where the TOML string around `at` ends. Outside of strings: the next white space or quote.
-std::size_t end_of_string(std::string_view line, std::size_t at) {
-  char quote = 0;
-  for (std::size_t i = 0; i < at; ++i) {
-    if (quote == '"' && line[i] == '\\') {
-      ++i;
-    } else if (quote == 0 ? quotes.contains(line[i]) : line[i] == quote) {
-      quote = quote == 0 ? line[i] : '\0';
+// What a message may show of the text from `begin` to `end`: keys and punctuation. Every other character is a star,
+// because a value may hold a secret whatever its key is: the key may be misspelt. Only the values of `shown_keys` are
+// shown, without the literals in SQL and in requirements, unless those begin with a parameter, and booleans and short
+// integers. The text may be no TOML.
+std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
+  std::string shown;
+  std::size_t at = 0;
+  const auto take = [&](std::size_t size, bool show) {
+    for (; size > 0 && at < end; --size, ++at) {
+      if (at >= begin && (show || !continues(text[at]))) shown += show ? text[at] : '*';
     }
-  }
-  return std::min(quote != 0 ? line.find(quote, at) : line.find_first_of(" \t\"'", at), line.size());
-}
-
-// A star for each byte, so that columns stay what they are.
-void mask(std::string& line, std::size_t begin, std::size_t end) { line.replace(begin, end - begin, end - begin, '*'); }
-
-// The password of scheme://user:password@host, and what follows the first query parameter that holds a credential:
-// a password with '&' in it could end anywhere.
-void mask_urls(std::string& line) {
-  for (std::size_t at = line.find("://"); at != line.npos; at = line.find("://", at + 3)) {
-    const std::size_t begin = at + 3;
-    const std::size_t end = end_of_string(line, begin);
-    const std::size_t host = std::string_view(line).substr(0, end).rfind('@');
-    const std::size_t colon = line.find(':', begin);
-    if (host != line.npos && colon < host) mask(line, colon + 1, host);
-    for (std::size_t name = line.find('?', begin); name < end; name = line.find('&', name)) {
-      const std::size_t equals = line.find_first_of("=&", ++name);
-      if (equals >= end || line[equals] == '&') continue;
-      if (names_credential(std::string_view(line).substr(name, equals - name))) mask(line, equals + 1, end);
-    }
-  }
-}
-
-// Of keys and of parameters in connection strings. names_credential() knows too many: `key` is a key of its own here.
-bool is_secret(std::string_view name) {
-  constexpr std::array<std::string_view, 8> ends = {"secret", "password", "passwd",  "passphrase",
-                                                    "pwd",    "token",    "api_key", "apikey"};
-  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
-}
-
-// secret = "...", and password=... within a string. A `url` that is none is masked as a whole: its password may be
-// anywhere. The name of a variable, and a statement's parameter, are no secrets.
-void mask_values(std::string& line) {
-  for (std::size_t equals = line.find('='); equals != line.npos; equals = line.find('=', equals + 1)) {
-    const std::string_view before = std::string_view(line).substr(0, equals);
-    const std::size_t name_end = before.find_last_not_of(" \t\"'") + 1;
-    std::string_view name = before.substr(0, name_end);
-    name.remove_prefix(name.find_last_of(" \t.,{\"'?&") + 1);
-    const bool secret = is_secret(name);
-    const std::size_t begin = line.find_first_not_of(" \t", equals + 1);
-    if ((!secret && name != "url") || begin == line.npos) continue;
-    if (quotes.contains(line[begin])) {
-      const char quote = line[begin];
-      std::size_t inside = begin + 1;
-      if (line.substr(inside, 2) == std::string(2, quote)) inside += 2;
-      std::size_t end = inside;
-      for (; end < line.size() && line[end] != quote; ++end) {
-        if (line[end] == '\\' && quote == '"' && end + 1 < line.size()) ++end;
+  };
+  std::string_view key;
+  std::string_view quote;  // of the string that is open
+  std::string nested;      // '[' and '{' of the lists and inline tables that are open
+  char before = 0;         // the last character that was neither space nor part of a word
+  bool in_value = false;
+  bool in_literal = false;
+  bool hides_literal = false;
+  while (at < end) {
+    const std::string_view rest = text.substr(at);
+    const char c = rest[0];
+    if (!quote.empty()) {
+      const bool shows = std::ranges::find(shown_keys, key) != shown_keys.end();
+      if (rest.starts_with(quote) || (c == '\n' && quote.size() == 1)) {
+        take(c == '\n' ? 0 : quote.size(), true);
+        quote = {};
+        if (nested.empty()) key = {};
+        continue;
       }
-      std::string_view value = std::string_view(line).substr(inside, end - inside);
-      if (value.starts_with("${")) {  // only its default can be one
-        const auto otherwise = value.find(":-");
-        if (otherwise == value.npos) continue;
-        end = inside + std::min(value.find('}'), value.size());
-        inside += otherwise + 2;
-        value = std::string_view(line).substr(inside, end - inside);
+      if (c == '\'') {
+        const auto first = std::min(rest.find_first_not_of("%_*?", 1), rest.size());
+        in_literal = !in_literal;
+        hides_literal = in_literal && !rest.substr(first).starts_with(':');
       }
-      if (!secret && (value.contains("://") || value.starts_with("sqlite:"))) continue;
-      mask(line, inside, end);
-    } else if (secret && begin == equals + 1 && name_end == equals && !std::string_view("$:?").contains(line[begin])) {
-      mask(line, begin, std::min(line.find_first_of(" \t\"',;&}", begin), line.size()));
+      take(c == '\\' && quote[0] == '"' ? 2 : 1, shows && (c == '\'' || !hides_literal));
+    } else if (c == '\n') {
+      in_value = !nested.empty() && nested.back() == '[';
+      if (nested.empty()) key = {};
+      take(1, true);
+    } else if (c == ' ' || c == '\t') {
+      in_value |= !key.empty() && nested.empty();  // "key value", without the '='
+      take(1, true);
+    } else if (c == '#') {
+      take(1, true);
+      take(std::min(rest.find('\n'), rest.size()) - 1, false);
+    } else if (c == '"' || c == '\'') {
+      quote = rest.substr(0, rest.substr(0, 3) == std::string(3, c) ? 3 : 1);
+      in_literal = hides_literal = false;
+      if (!in_value) key = {};
+      before = c;
+      take(quote.size(), true);
+    } else if (std::string_view("=:[]{},").contains(c)) {
+      if (c == '=' || c == ':') in_value = true;
+      if ((c == '[' || c == '{') && in_value && std::string_view("=[,").contains(before)) {
+        nested += c;
+        in_value = c == '[';
+      } else if ((c == ']' || c == '}') && !nested.empty()) {
+        nested.pop_back();
+      } else if (c == ',' && !nested.empty()) {
+        in_value = nested.back() == '[';
+      }
+      before = c;
+      take(1, true);
+    } else {
+      const std::string_view word = rest.substr(0, rest.find_first_of(" \t\r\n\"'#=:[]{},."));
+      if (!in_value && !word.empty()) key = word;
+      before = c;
+      const bool shows =
+          word == "true" || word == "false" || (word.size() <= 5 && word.find_first_not_of("-0123456789") == word.npos);
+      take(std::max<std::size_t>(word.size(), 1), !in_value || (shows && !word.empty()));
     }
   }
+  return shown;
 }
 
 }  // namespace
@@ -215,10 +217,9 @@ std::string Source::render(const Diagnostic& diagnostic) const {
     return text;
   }
 
-  std::string masked(line(position.line));
-  mask_urls(masked);
-  mask_values(masked);
-  std::string shown = printable(masked);
+  const std::string_view whole = line(position.line);
+  const auto begin_of_line = static_cast<std::size_t>(whole.data() - text_.data());
+  std::string shown = whole.empty() ? "" : printable(masked(text_, begin_of_line, begin_of_line + whole.size()));
   std::uint32_t length = count_characters(shown);
   std::uint32_t column = std::clamp<std::uint32_t>(position.column, 1, length + 1);
   if (length > widest_line) {

@@ -48,7 +48,8 @@ class Source {
   //        | ^
   //        = did you mean "cores"?
   //
-  // Passwords of URLs and values of secrets are masked, control characters and broken UTF-8 replaced, long lines cut.
+  // Values are masked unless their keys hold statements, paths or names. Control characters and broken UTF-8 are
+  // replaced, long lines cut.
   [[nodiscard]] std::string render(const Diagnostic& diagnostic) const;
 
  private:

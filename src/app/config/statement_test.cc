@@ -50,7 +50,7 @@ TEST(Statement, ParametersThatItDoesNotUse) {
             "  2 | path = \"/ü/{slug}/{id:int}\"\n"
             "    |                   ^\n"
             "a.toml:5:8: error: endpoint /ü/{slug}/{id:int}: the statement does not use :ofset\n"
-            "  5 | params.ofset = \"int\"\n"
+            "  5 | params.ofset = \"***\"\n"
             "    |        ^\n"
             "    = did you mean \"offset\"?\n");
 

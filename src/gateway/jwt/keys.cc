@@ -69,16 +69,17 @@ bool is_sound(EVP_PKEY* key) {
   return sound;
 }
 
+// The messages leave out the path: it may be a secret at the wrong key.
 std::expected<std::string, std::string> read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  if (!file) return std::unexpected(path + " cannot be read: " + std::strerror(errno));
+  if (!file) return std::unexpected(std::string("the file cannot be read: ") + std::strerror(errno));
   std::string text;
   char block[16384];
   while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
     text.append(block, got);
-    if (text.size() > largest_file) return std::unexpected(path + " is larger than 1 MiB");
+    if (text.size() > largest_file) return std::unexpected("the file is larger than 1 MiB");
   }
-  if (std::ferror(file.get())) return std::unexpected(path + " cannot be read: " + std::strerror(errno));
+  if (std::ferror(file.get())) return std::unexpected(std::string("the file cannot be read: ") + std::strerror(errno));
   return text;
 }
 

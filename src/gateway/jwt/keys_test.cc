@@ -258,7 +258,7 @@ TEST_F(KeyFiles, ProblemsNameTheKeyOfTheConfiguration) {
   auto keys = load_keys(options);
   ASSERT_FALSE(keys);
   EXPECT_EQ(keys.error().position, (Position{4, 5}));
-  EXPECT_NE(keys.error().text.find("none cannot be read: No such file"), std::string::npos) << keys.error().text;
+  EXPECT_EQ(keys.error().text, "the file cannot be read: No such file or directory");
 
   options.public_key = write("no key");
   keys = load_keys(options);
