@@ -127,7 +127,7 @@ std::expected<std::optional<std::string>, std::string> list_of(const QueryString
   Buffer list;
   QueryPairs pairs = query.pairs();
   while (const auto value = query.next(source.key, pairs)) {
-    if (value->broken) return std::unexpected("has a percent escape that is none");
+    if (value->broken) return std::unexpected("has a broken percent escape");
     std::string_view text = source.trim ? trimmed(value->text) : value->text;
     if (text.empty() && type != sql::ParameterType::text) continue;
     if (!sql::fits(type, text)) return std::unexpected("must be " + std::string(name_of(type)) + ", each time");
@@ -245,7 +245,7 @@ std::string check_source(std::string_view text) {
 
 std::string_view credential_of(std::span<const Source> sources) {
   for (const Source& source : sources) {
-    if (source.from == From::claim || source.from == From::upload) continue;
+    if (source.from == From::upload) continue;
     if (source.from == From::cookie || names_credential(source.key)) return source.key;
     if (names_credential(source.name)) return source.name;
   }
@@ -316,7 +316,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
           if (!list) return refuse(std::move(list.error()));
           if (*list) text = rewritten_.emplace_front(std::move(**list));
         } else if (const auto value = query.find(source.key)) {
-          if (value->broken) return refuse("has a percent escape that is none");
+          if (value->broken) return refuse("has a broken percent escape");
           text = value->text;
         }
         break;

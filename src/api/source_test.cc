@@ -39,6 +39,16 @@ class SourceTest : public ::testing::Test {
   Binder binder;
 };
 
+TEST(Credential, OfAnySourceByItsName) {
+  ::sluice::api::Source claim;
+  claim.name = "x";
+  claim.from = From::claim;
+  claim.key = "password";
+  EXPECT_EQ(credential_of({&claim, 1}), "password");
+  claim.key = "sub";
+  EXPECT_EQ(credential_of({&claim, 1}), "");
+}
+
 TEST_F(SourceTest, NamesAreParsed) {
   EXPECT_EQ(parse_source("body")->key, "");
   EXPECT_EQ(parse_source("body.a.b")->key, "a.b");
@@ -114,7 +124,7 @@ TEST_F(SourceTest, ListsAreAllValuesOfAParameter) {
   EXPECT_EQ(list(texts, "n=a%22b%5C&n=&n=c,d", false), R"(["a\"b\\","","c,d"])");
   EXPECT_EQ(list(integers, "n=&m=1", true), "NULL");
   EXPECT_EQ(list(integers, "n=1&n=x", true), "! must be an integer, each time");
-  EXPECT_EQ(list(texts, "n=1&n=%zz", true), "! has a percent escape that is none");
+  EXPECT_EQ(list(texts, "n=1&n=%zz", true), "! has a broken percent escape");
   EXPECT_EQ(list(texts, "n=1&n=%00", true), "! holds a NUL character");
   ParamOptions required;
   required.required = true;
@@ -291,7 +301,7 @@ TEST_F(SourceTest, TheQueryIsDecodedAndNoNulGoesThrough) {
   query = "q=a%00b";
   EXPECT_EQ(bound(one), "! holds a NUL character");
   query = "q=%zz";
-  EXPECT_EQ(bound(one), "! has a percent escape that is none");
+  EXPECT_EQ(bound(one), "! has a broken percent escape");
 }
 
 TEST_F(SourceTest, AWrongClaimIsForbiddenAndAnotherValueABadRequest) {

@@ -19,7 +19,7 @@ void AccessLog::add(const http::Completion& completion) {
     append_log_string(line, request->method_text);
     line += R"(,"target":)";
     std::string target;
-    redaction_.append_target(target, request->target);
+    redaction_.append_address(target, request->target);
     append_log_string(line, target);
     line += R"(,"host":)";
     append_log_string(line, request->authority);

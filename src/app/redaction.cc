@@ -1,17 +1,13 @@
 #include "app/redaction.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "app/log_text.h"
 #include "base/credentials.h"
 
 namespace sluice::app {
 namespace {
-
-// Headers whose values are addresses, with credentials and query strings of their own.
-constexpr std::array<std::string_view, 6> addresses = {"referer",        "referrer",      "x-original-url",
-                                                       "x-original-uri", "x-rewrite-url", "x-forwarded-uri"};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -31,47 +27,45 @@ bool Redaction::hides(std::string_view name) const {
   return names_credential(name) || std::ranges::find(more_, comparable_name(name)) != more_.end();
 }
 
-void Redaction::append_target(std::string& out, std::string_view target) const {
-  const auto query = std::min(target.find('?'), target.size());
-  out += target.substr(0, query);
-  append_query(out, target.substr(query));
-}
-
 void Redaction::append_address(std::string& out, std::string_view address) const {
+  std::string changed;
   // Of "//user:password@host"; "/a//b@c" is a path.
-  const auto slashes = address.find("//");
-  const bool has_host = slashes == 0 || (slashes != address.npos && address[slashes - 1] == ':');
-  if (has_host) {
+  for (auto slashes = address.find("//"); slashes != address.npos; slashes = address.find("//", slashes + 2)) {
+    if (slashes != 0 && address[slashes - 1] != ':') continue;
     const std::string_view host = address.substr(slashes + 2, address.find_first_of("/?#", slashes + 2) - slashes - 2);
-    if (const auto at = host.rfind('@'); at != host.npos) {
-      out += address.substr(0, slashes + 2);
-      out += hidden;
-      address.remove_prefix(slashes + 2 + at);
-    }
+    const auto at = host.rfind('@');
+    if (at == host.npos) continue;
+    std::string without(address.substr(0, slashes + 2));
+    without += hidden;
+    without += address.substr(slashes + 2 + at);
+    changed = std::move(without);
+    address = changed;
   }
-  const auto query = address.find_first_of("?#");
-  out += address.substr(0, query == address.npos ? query : query + 1);
-  if (query != address.npos) append_query(out, address.substr(query + 1));
+  const auto query = std::min(address.find_first_of("?#;"), address.size());
+  out += address.substr(0, query);
+  append_query(out, address.substr(query));
 }
 
-// A value may be a URL with a query string of its own, and some servers take ';' for '&'. What is hidden goes on to the
-// next separator that no value holds.
+// Names end with '=' or ':'. A value may be a URL with a query string of its own, its separators may be escaped, and
+// some servers take ';' for '&'. What is hidden goes on to the next separator that no value holds.
 void Redaction::append_query(std::string& out, std::string_view query) const {
-  for (;;) {
-    auto end = std::min(query.find_first_of("&?#;"), query.size());
-    const std::string_view pair = query.substr(0, end);
-    const auto equals = pair.find('=');
-    if (equals != pair.npos && hides(pair.substr(0, equals))) {
-      out += pair.substr(0, equals + 1);
+  std::size_t name = 0;
+  for (std::size_t at = 0; at < query.size();) {
+    const std::string_view next = query.substr(at, 3);
+    const std::string decoded = comparable_name(next);
+    const std::size_t size = decoded.size() == 1 ? next.size() : 1;  // "%3D" or "="
+    const char c = decoded[0];
+    if ((c == '=' || c == ':') && hides(query.substr(name, at - name))) {
+      out += query.substr(0, at + size);
       out += hidden;
-      end = std::min(query.find_first_of("&#", equals), query.size());
-    } else {
-      out += pair;
+      query.remove_prefix(std::min(query.find_first_of("&#", at), query.size()));
+      at = name = 0;
+      continue;
     }
-    if (end == query.size()) return;
-    out += query[end];
-    query.remove_prefix(end + 1);
+    at += size;
+    if (std::string_view("&?#;=:").contains(c)) name = at;
   }
+  out += query;
 }
 
 void Redaction::append_fields(std::string& out, std::span<const http::Field> fields) const {
@@ -85,19 +79,14 @@ void Redaction::append_fields(std::string& out, std::span<const http::Field> fie
     append_log_string(out, lower(fields[i].name));
     out += ':';
     const bool hide = hides(fields[i].name);
-    const bool is_address = std::ranges::find(addresses, lower(fields[i].name)) != addresses.end();
     const bool several = std::ranges::any_of(fields.subspan(i + 1), same);
     if (several) out += '[';
     for (std::size_t j = i; j < fields.size(); ++j) {
       if (!same(fields[j])) continue;
       if (j != i) out += ',';
-      if (hide || !is_address) {
-        append_log_string(out, hide ? hidden : fields[j].value);
-        continue;
-      }
-      std::string address;
-      append_address(address, fields[j].value);
-      append_log_string(out, address);
+      std::string value(hide ? hidden : "");
+      if (!hide) append_address(value, fields[j].value);
+      append_log_string(out, value);
     }
     if (several) out += ']';
   }

@@ -18,16 +18,13 @@ class Redaction {
 
   // Whether names_credential() says so, or it is one of `more`.
   [[nodiscard]] bool hides(std::string_view name) const;
-  // Appends a request's target with the values of such parameters replaced.
-  void append_target(std::string& out, std::string_view target) const;
-  // Appends a query string, likewise.
+  // Appends a query string with the values of such parameters replaced.
   void append_query(std::string& out, std::string_view query) const;
-  // Appends the fields as a JSON object, likewise; of a name that comes again, an array. Addresses (Referer) are
-  // appended as append_address() does it.
-  void append_fields(std::string& out, std::span<const http::Field> fields) const;
-
-  // Appends a URL: its query string as above, and `***` for a user and a password.
+  // Appends a request's target, a URL or a text that contains some: what follows '?', '#' or ';' likewise, and `***`
+  // for users and passwords.
   void append_address(std::string& out, std::string_view address) const;
+  // Appends the fields as a JSON object, likewise; of a name that comes again, an array.
+  void append_fields(std::string& out, std::span<const http::Field> fields) const;
 
   static constexpr std::string_view hidden = "***";
 

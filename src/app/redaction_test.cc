@@ -26,6 +26,11 @@ TEST(Redaction, OfQueryStrings) {
   // No part of a value is shown, whatever separates it from the rest.
   EXPECT_EQ(query("token=a?b;c&d=1"), "token=***&d=1");
   EXPECT_EQ(query("next=/a?token=b&c=1;token=d"), "next=/a?token=***&c=1;token=***");
+  // Nor does it matter what stands between the name and the value, and how that is escaped.
+  EXPECT_EQ(query("token%3Da&token%3aa&token:a%26b"), "token%3D***&token%3a***&token:***");
+  EXPECT_EQ(query("a=%2Fb%3Ftoken%3dc%26d=e&f=1"), "a=%2Fb%3Ftoken%3d***&f=1");
+  EXPECT_EQ(query("a=1;sid=b;c&d=%7B%22pin%22:1&api%20key=e"), "a=1;sid=***&d=%7B%22pin%22:***&api%20key=***");
+  EXPECT_EQ(query("token%3"), "token%3");
   const std::vector<std::string> more = {"PIN"};
   EXPECT_EQ(query("pin=1&spin=2", Redaction(more)), "pin=***&spin=2");
 }
@@ -33,13 +38,15 @@ TEST(Redaction, OfQueryStrings) {
 TEST(Redaction, OfTargets) {
   const auto target = [](std::string_view text) {
     std::string out;
-    Redaction().append_target(out, text);
+    Redaction().append_address(out, text);
     return out;
   };
   EXPECT_EQ(target("/a/token=b"), "/a/token=b");
   EXPECT_EQ(target("/a?"), "/a?");
   EXPECT_EQ(target("/a?x=1&%74oken=b"), "/a?x=1&%74oken=***");
   EXPECT_EQ(target("http://h?token=b"), "http://h?token=***");
+  EXPECT_EQ(target("http://u:p@h/?token=b"), "http://***@h/?token=***");
+  EXPECT_EQ(target("/a;token=b?c=d"), "/a;token=***");
   EXPECT_EQ(target("*"), "*");
 }
 
@@ -67,6 +74,17 @@ TEST(Redaction, OfWhoAsksInAddresses) {
   Redaction().append_fields(out, fields);
   EXPECT_EQ(out, R"({"referer":["http://***@h/?password=***#access_token=***","https://***@h","//***@h:80/a@b?x=c@d",)"
                  R"("http://h/#id_token=***","http://h/?x=1#jwt=***","/a//b@c","http://***@","http:"]})");
+}
+
+TEST(Redaction, OfSeveralAddressesInAnyField) {
+  const std::vector<http::Field> fields = {{"Link", "<http://u:p@h/?a>; rel=b, <//c>, <http://u:p@h2>"},
+                                           {"Origin", "http://u:p@h"},
+                                           {"Via", "1.1 http://u:p@h:1"},
+                                           {"Accept", "text/html;q=0.9, */*"}};
+  std::string out;
+  Redaction().append_fields(out, fields);
+  EXPECT_EQ(out, R"({"link":"<http://***@h/?a>; rel=b, <//c>, <http://***@h2>","origin":"http://***@h",)"
+                 R"("via":"1.1 http://***@h:1","accept":"text/html;q=0.9, */*"})");
 }
 
 TEST(Redaction, OfFields) {

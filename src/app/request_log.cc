@@ -122,11 +122,12 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         text(request->method_text);
         break;
       case Item::target:
-        redaction_.append_target(shown, request->target);
+        redaction_.append_address(shown, request->target);
         text(shown);
         break;
       case Item::path:
-        text(request->path);
+        redaction_.append_address(shown, request->path);
+        text(shown);
         break;
       case Item::query:
         if (request->query.empty()) break;

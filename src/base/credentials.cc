@@ -8,15 +8,17 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 12> parts = {"authorization", "cookie",  "token",     "secret",
-                                                    "password",      "passwd",  "apikey",    "api-key",
-                                                    "api_key",       "session", "signature", "credential"};
-constexpr std::array<std::string_view, 7> words = {"auth", "jwt", "key", "pass", "passphrase", "passcode", "pwd"};
+constexpr std::array<std::string_view, 18> parts = {
+    "authorization", "cookie",     "token",     "secret",  "password",  "passwd",
+    "apikey",        "api-key",    "api_key",   "session", "signature", "credential",
+    "accesskey",     "privatekey", "assertion", "saml",    "csrf",      "websocket-protocol"};
+constexpr std::array<std::string_view, 13> words = {"auth",     "bearer", "jwt", "key", "otp", "pass",  "passphrase",
+                                                    "passcode", "pin",    "pw",  "pwd", "sid", "ticket"};
 constexpr std::array<std::string_view, 2> names = {"code", "sig"};
 
 bool has_word(std::string_view name) {
   for (;;) {
-    const auto end = name.find_first_of("-_.");
+    const auto end = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789");
     if (std::ranges::find(words, name.substr(0, end)) != words.end()) return true;
     if (end == name.npos) return false;
     name.remove_prefix(end + 1);

@@ -7,15 +7,15 @@ namespace sluice {
 
 // Whether a header, a parameter or a field of this name holds a credential, so that its value belongs in no log.
 // These names do:
-//   - those that contain authorization, cookie, token, secret, password, passwd, apikey, api-key, api_key, session,
-//     signature or credential;
-//   - those with one of the words auth, jwt, key, pass, passphrase, passcode and pwd between hyphens, underscores and
-//     dots;
+//   - those that contain accesskey, api-key, api_key, apikey, assertion, authorization, cookie, credential, csrf,
+//     passwd, password, privatekey, saml, secret, session, signature, token or websocket-protocol;
+//   - those with one of the words auth, bearer, jwt, key, otp, pass, passcode, passphrase, pin, pw, pwd, sid and ticket
+//     between characters other than a-z and 0-9;
 //   - "code" and "sig".
 // `name` is compared as comparable_name() has it.
 [[nodiscard]] bool names_credential(std::string_view name);
 
-// In lower case, with percent escapes resolved: whoever reads "pass%77ord" reads "password".
+// In lower case, with percent escapes resolved: "pass%77ord" becomes "password".
 [[nodiscard]] std::string comparable_name(std::string_view name);
 
 }  // namespace sluice

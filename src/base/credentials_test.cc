@@ -38,11 +38,41 @@ TEST(Credentials, ByTheirNames) {
                            "pass%77ord",
                            "%74oken",
                            "x-api%2Dkey",
-                           "By-pass-through-"}) {
+                           "By-pass-through-",
+                           "sid",
+                           "pw",
+                           "bearer",
+                           "otp",
+                           "pin",
+                           "accessKey",
+                           "privatekey",
+                           "client_assertion",
+                           "SAMLResponse",
+                           "ticket",
+                           "Sec-WebSocket-Protocol",
+                           "X-CSRF"}) {
     EXPECT_TRUE(names_credential(name)) << name;
   }
-  for (const char* name : {"Author", "X-Authenticated-User", "Keep-Alive", "monkey", "keys", "X-Passenger", "-", "",
-                           "Host", "X-Code", "country_code", "Accept", "X-Bypass", "%", "%4", "%zz", "%7"}) {
+  for (const char* name : {"Author",
+                           "X-Authenticated-User",
+                           "Keep-Alive",
+                           "monkey",
+                           "keys",
+                           "X-Passenger",
+                           "-",
+                           "",
+                           "Host",
+                           "X-Code",
+                           "country_code",
+                           "Accept",
+                           "X-Bypass",
+                           "spin",
+                           "inside",
+                           "tickets",
+                           "%",
+                           "%4",
+                           "%zz",
+                           "%7"}) {
     EXPECT_FALSE(names_credential(name)) << name;
   }
 }

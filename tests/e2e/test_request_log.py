@@ -120,6 +120,7 @@ SPELLINGS = ["token", "access_token", "Password", "api_key", "API-KEY", "client_
 def test_both_logs_hide_the_same(sluice, log):
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""), server='access_log = "stdout"')
     targets = [f"/films/alien?x=1&{name}=hush&y=2" for name in SPELLINGS]
+    targets += ["/films/alien?token%3Dhush", "/films/alien?token:hush", "/films/alien?next=%2Fa%3Ftoken%3Dhush"]
     targets += ["/films/alien?next=/a?token=hush", "/films/alien?x=1;token=hush", "/none?token=hush", "/films/alien?token=a?hush;hush"]
     with server.connect() as connection, http2.Client(server.port) as client:
         for target in targets:
@@ -131,6 +132,7 @@ def test_both_logs_hide_the_same(sluice, log):
     server.stop()
     lines = [json.loads(line)["target"] for line in server.log.splitlines() if line.startswith("{")]
     shown = [f"/films/alien?x=1&{name}=***&y=2" for name in SPELLINGS]
+    shown += ["/films/alien?token%3D***", "/films/alien?token:***", "/films/alien?next=%2Fa%3Ftoken%3D***"]
     shown += ["/films/alien?next=/a?token=***", "/films/alien?x=1;token=***", "/none?token=***", "/films/alien?token=***"]
     assert sorted(lines) == sorted(shown * 2 + [f"http://test{shown[0]}"])
     assert sorted(row["target"] for row in rows) == sorted(lines)

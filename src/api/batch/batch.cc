@@ -440,7 +440,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       answer.refusal = http::problem(
           response.status,
           "Call " + std::to_string(results.size()) + ", " + std::string(calling.request().method_text) + " " +
-              std::string(calling.request().target) + ", is refused; nothing of the batch has been done.",
+              std::string(calling.request().path) + ", is refused; nothing of the batch has been done.",
           members.view());
       for (const std::string_view name : {"WWW-Authenticate", "Retry-After", "Allow"}) {
         if (const auto value = response.fields.get(name); !value.empty())
