@@ -291,7 +291,7 @@ http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Resu
 }
 
 http::Response Endpoint::failed(const sql::Error& error) const {
-  return failure_.answer(error, plan_->from_client ? Failed::reading : Failed::reading_alone);
+  return failure_.answer(error, plan_->from_client ? Failed::reading : Failed::reading_alone, {}, plan_->sources);
 }
 
 }  // namespace sluice::api

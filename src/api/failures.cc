@@ -81,7 +81,8 @@ void Failures::log(const sql::Error& error) const {
   log_error("endpoint " + std::string(path_) + ": " + log_text(error, credential_));
 }
 
-http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members) const {
+http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members,
+                                std::span<const Source> sources) const {
   if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
     if (entry->status >= 500) log(error);
     http::Response response = ErrorMap::answer(*entry, error, detail_of(error, failed), members);
@@ -108,6 +109,12 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
       log(error);
       return http::problem(403, detail);
     case sql::Failure::bad_argument:
+      if (const std::size_t number = error.rule ? error.rule->parameter : 0; number != 0 && number <= sources.size()) {
+        const Source& source = sources[number - 1];
+        if (source.from != From::body && source.from != From::environment) {
+          return refuse_value({.source = &source, .reason = "does not fit its type"});
+        }
+      }
       if (failed == Failed::writing) return http::problem(422, detail, members);
       if (failed != Failed::reading_alone) return http::problem(400, detail);
       break;

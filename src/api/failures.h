@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "api/error_map.h"
+#include "api/source.h"
 #include "base/log.h"
 #include "http/message.h"
 #include "sql/database.h"
@@ -32,8 +34,10 @@ class Failures {
   Failures(std::string_view path, TroubleLog* trouble, const ErrorMap* errors, std::string_view credential = {})
       : path_(path), trouble_(trouble), errors_(errors), credential_(credential) {}
 
-  // `members`: of the problem, as JSON, where the database refuses what the client has sent.
-  [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed, std::string_view members = {}) const;
+  // `members`: of the problem, as JSON, where the database refuses what the client has sent. `sources`: of the
+  // statement's parameters, where they are known.
+  [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed, std::string_view members = {},
+                                      std::span<const Source> sources = {}) const;
   void got_through() const {
     if (trouble_ != nullptr) trouble_->got_through();
   }

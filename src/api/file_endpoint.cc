@@ -65,7 +65,7 @@ core::Task<http::Response> FileEndpoint::run(http::Request& request) {
   std::optional<http::BlobAnswer> file;
   {
     auto cursor = co_await database_.query(plan_->statement, arguments, {.deadline = deadline, .settings = settings});
-    if (!cursor) co_return failures_.answer(cursor.error(), failed);
+    if (!cursor) co_return failures_.answer(cursor.error(), failed, {}, plan_->sources);
     std::size_t rows = 0;
     for (bool last = false; !last && rows <= 1;) {
       auto block = co_await (*cursor)->next();

@@ -201,7 +201,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
                                                   .retries = plan.retries,
                                                   .deadline = plan.timeout ? reactor_.now() + *plan.timeout : never,
                                                   .deletions = *deletions});
-  if (!outcome) co_return failures_.answer(outcome.error(), Failed::writing);
+  if (!outcome) co_return failures_.answer(outcome.error(), Failed::writing, {}, plan.shared);
   failures_.got_through();
   if (!outcome->faults.empty()) {
     const std::vector<RowFault> faults = rows.located(outcome->faults);

@@ -177,7 +177,8 @@ struct WriteEndpoint::Rows {
   std::optional<BodyFormat> format;
   std::vector<Upload> uploads;
   std::size_t count = 1;
-  std::string errors;  // of several: the member that tells which one the database has refused
+  std::string errors;               // of several: the member that tells which one the database has refused
+  std::span<const Source> refused;  // of the statement that the database has refused
 };
 
 struct WriteEndpoint::Outcome {
@@ -257,7 +258,8 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
       const bool has_body = !plan_->shape.names.empty() || !plan_->uploads.empty();
-      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters, rows.errors);
+      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters, rows.errors,
+                                 rows.refused);
     }
     co_await back_off.wait();
   }
@@ -349,7 +351,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
   if (conditional) {
     auto refused = co_await compare(request, conditions, *transaction);
-    if (!refused) co_return std::unexpected(std::move(refused.error()));
+    if (!refused) {
+      rows.refused = plan.current->sources;
+      co_return std::unexpected(std::move(refused.error()));
+    }
     if (*refused) {
       outcome.refusal = std::move(**refused);
       co_return outcome;
@@ -357,6 +362,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
   auto reader = rows.format ? reader_of_body() : nullptr;
   const auto note_refusal = [&](const sql::Error& error, std::span<const Source> sources) {
+    rows.refused = sources;
     if (!reader || error.at_commit || !sql::is_of_a_row(error.sqlstate)) return;
     const std::size_t field = error.rule ? broken_field(*error.rule, sources) : SIZE_MAX;
     std::string reason = sql::refusal_text(error.sqlstate, {});
@@ -379,7 +385,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       co_return outcome;
     }
     auto done = co_await transaction->execute(step.statement, arguments);
-    if (!done) co_return std::unexpected(std::move(done.error()));
+    if (!done) {
+      rows.refused = step.sources;
+      co_return std::unexpected(std::move(done.error()));
+    }
   }
   if (rows.count == 0) {
     if (auto committed = co_await transaction->commit(); !committed) {

@@ -1,5 +1,6 @@
 """Parameters of statements, as users write them."""
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,6 +171,75 @@ def test_unknown_parameters_are_named(strict):
     assert ids(strict, "/films?&q=Noon&") == [3]
     assert ids(strict, "/lax?x=1&q=Noon&%zz=1") == [3]
     assert call(strict, "PATCH", "/films/1?note=2&key=a&lang=b", b'{"score":1.5}').status == 204
+
+
+NAMED = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/films/{{id:int}}"
+get = "SELECT slug FROM films WHERE id = :id"
+[endpoint.put]
+table = "films"
+columns.id = {{ key = true, from = "path.id" }}
+columns.slug = {{}}
+[endpoint.patch]
+table = "films"
+columns.id = {{ key = true, from = "path.id" }}
+columns.slug = {{}}
+[[endpoint]]
+path = "/untyped"
+get = "SELECT slug FROM films WHERE id = :id"
+[[endpoint]]
+path = "/text"
+get = "SELECT cast(:text AS text) AS text"
+[[endpoint]]
+path = "/set"
+[endpoint.put]
+table = "films"
+existing = "SELECT id, slug FROM films WHERE id = :id"
+columns.id = {{ key = true, from = "query.id" }}
+columns.slug = {{ key = true }}
+"""
+
+
+def test_what_postgres_refuses_is_named(request, sluice, tmp_path):
+    server = sluice(NAMED.format(url=database_with(SimpleNamespace(param="postgres", getfixturevalue=request.getfixturevalue), tmp_path, TABLE)))
+    for method, target, name, body in [
+            ("GET", "/films/3000000000", "id", None), ("PUT", "/films/3000000000", "id", b'{"slug":"a"}'),
+            ("PATCH", "/films/3000000000", "id", b'{"slug":"a"}'), ("GET", "/untyped?id=abc", "id", None),
+            ("GET", "/text?text=%ff", "text", None), ("PUT", "/set?id=abc", "id", b'[{"slug":"a"}]')]:
+        answer = call(server, method, target, body)
+        assert answer.status == 400, (target, answer.body)
+        assert json.loads(answer.body)["detail"] == f'The parameter "{name}" does not fit its type.', target
+
+
+CUT = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/texts/{{id:int}}"
+get = "SELECT v, c, b::text, a FROM cut WHERE id = :id"
+returns = "object"
+[endpoint.put]
+table = "cut"
+columns.id = {{ key = true, from = "path.id" }}
+columns.v = {{}}
+columns.c = {{}}
+columns.b = {{}}
+columns.a = {{}}
+"""
+
+
+def test_no_value_is_cut_to_its_column(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS cut; CREATE TABLE cut (id integer PRIMARY KEY, v varchar(3), c char(3), b bit(3), a varchar(3)[])")
+    server = sluice(CUT.format(url=postgres.url()))
+    good = {"v": "abc", "c": "ab ", "b": "101", "a": ["abc"]}
+    assert call(server, "PUT", "/texts/1", json.dumps(good).encode()).status == 201, server.log
+    for longer in ({"v": "abcd"}, {"c": "abcd"}, {"b": "1011"}, {"b": "10"}, {"a": ["abcd"]}):
+        answer = call(server, "PUT", "/texts/1", json.dumps(good | longer).encode())
+        assert answer.status == 422, (longer, answer.body)
+    assert json.loads(server.get("/texts/1").body) == good
 
 
 def test_repeated_parameters_are_refused(strict):
