@@ -363,9 +363,11 @@ class Maker {
   // Where a value's type comes from: the configuration, the table's column, or PostgreSQL.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
-    Schema schema = source.checked      ? schema_of(source.type)
-                    : column != nullptr ? schema_of_type_name(column->type)
-                                        : schema_of_oid(oid);
+    const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
+    Schema schema = source.checked ? schema_of(source.type)
+                    : column != nullptr
+                        ? schema_of_type_name(column->type, of_server ? sql::Dialect::postgres : sql::Dialect::sqlite)
+                        : schema_of_oid(oid);
     // Blanks alone are missing.
     if (source.required && source.trim && schema.type == "string" && schema.members.empty()) {
       schema.members = R"(,"pattern":"[^ \\t\\r\\n]")";
@@ -711,7 +713,9 @@ class Maker {
         if (source.key.empty()) {
           whole_body = true;
         } else {
-          fields.add(source.key, schema, never_null ? Null::never : Null::possible, source.required);
+          const bool is_needed = column != nullptr && column->not_null && column->default_value.empty() &&
+                                 !column->row_id && !source.default_text && plan.method != Method::patch;
+          fields.add(source.key, schema, never_null ? Null::never : Null::possible, source.required || is_needed);
         }
       }
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "api/openapi/json_object.h"
@@ -11,8 +12,6 @@ namespace sluice::api::openapi {
 namespace {
 
 using sql::Form;
-
-enum class Use : std::uint8_t { answer, request };
 
 Schema whole(std::string_view format, std::string_view least, std::string_view most) {
   std::string members = ",\"format\":" + json_string(format);
@@ -28,11 +27,9 @@ Schema string(std::string_view format = {}) {
           .or_else = {}};
 }
 Schema anything() { return {}; }
-// JSON has no NaN: the encoder writes a string.
-Schema number(Use use) {
-  if (use == Use::request) return {.type = "number", .members = {}, .or_else = {}};
-  return {.type = "number", .members = R"(,"pattern":"^(NaN|-?Infinity)$")", .or_else = "string"};
-}
+Schema finite() { return {.type = "number", .members = {}, .or_else = {}}; }
+// JSON has no NaN: it is a string.
+Schema number() { return {.type = "number", .members = R"(,"pattern":"^(NaN|-?Infinity)$")", .or_else = "string"}; }
 
 // What a type's OID says beyond its form; PostgreSQL's pg_type.dat.
 struct Known {
@@ -51,12 +48,16 @@ constexpr std::array known{
     Known{2950, [] { return string("uuid"); }},
 };
 
+// The elements of arrays whose types say more than their form.
+constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 6> elements{
+    {{1005, 21}, {1007, 23}, {1016, 20}, {1182, 1082}, {1185, 1184}, {2951, 2950}}};
+
 Schema of_type(const sql::Type& type, std::uint32_t oid) {
   const auto found = std::ranges::find(known, oid, &Known::oid);
   if (found != known.end()) return found->schema();
   switch (type.form) {
     case Form::number:
-      return number(Use::answer);
+      return number();
     case Form::boolean:
       return {.type = "boolean", .members = {}, .or_else = {}};
     case Form::timestamp_tz:
@@ -66,7 +67,8 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
       return anything();
     case Form::array: {
       // PostgreSQL's arrays have as many dimensions as whoever wrote them liked.
-      const Schema item = of_type(*type.element, 0);
+      const auto element = std::ranges::find(elements, oid, &decltype(elements)::value_type::first);
+      const Schema item = of_type(*type.element, element == elements.end() ? 0 : element->second);
       const std::string items =
           item.type.empty() ? "{}" : R"({"anyOf":[)" + item.json(Schema::Null::possible) + R"(,{"type":"array"}]})";
       return {.type = "array", .members = ",\"items\":" + items, .or_else = {}};
@@ -136,8 +138,8 @@ Schema schema_of(const sql::Column& column) {
   if (column.type->form != Form::dynamic) return of_type(*column.type, column.type_id);
   // A value of SQLite has a type of its own, but columns mostly hold what they were declared for.
   if (column.declared_type.empty()) return anything();
-  const Schema schema = schema_of_type_name(column.declared_type);
-  return schema.type == "number" ? number(Use::answer) : schema;
+  const Schema schema = schema_of_type_name(column.declared_type, sql::Dialect::sqlite);
+  return schema.type == "number" ? number() : schema;
 }
 
 Schema schema_of(sql::ParameterType type) {
@@ -145,7 +147,7 @@ Schema schema_of(sql::ParameterType type) {
     case sql::ParameterType::integer:
       return int8();
     case sql::ParameterType::real:
-      return number(Use::request);
+      return finite();
     case sql::ParameterType::boolean:
       return {.type = "boolean", .members = {}, .or_else = {}};
     case sql::ParameterType::bytes:
@@ -166,7 +168,7 @@ Schema schema_of_oid(std::uint32_t oid) {
     case 700:   // float4
     case 701:   // float8
     case 1700:  // numeric
-      return number(Use::request);
+      return number();
     case 18:    // "char"
     case 19:    // name
     case 25:    // text
@@ -178,7 +180,8 @@ Schema schema_of_oid(std::uint32_t oid) {
   }
 }
 
-Schema schema_of_type_name(std::string_view name) {
+Schema schema_of_type_name(std::string_view name, sql::Dialect dialect) {
+  const bool is_sqlite = dialect == sql::Dialect::sqlite;
   std::string type = lower(name);
   if (type.ends_with("[]")) return anything();
   if (const auto open = type.find('('); open != type.npos) {  // "timestamp(3) with time zone"
@@ -187,11 +190,11 @@ Schema schema_of_type_name(std::string_view name) {
   }
   while (type.ends_with(' ')) type.pop_back();
   if (is_one_of(type, {"smallint", "int2"})) return int2();
-  if (is_one_of(type, {"integer", "int", "int4"})) return type == "integer" || type == "int" ? int8() : int4();
+  if (is_one_of(type, {"integer", "int", "int4"})) return is_sqlite && type != "int4" ? int8() : int4();
   if (is_one_of(type, {"bigint", "int8"})) return int8();
   if (is_one_of(type, {"boolean", "bool"})) return {.type = "boolean", .members = {}, .or_else = {}};
   if (is_one_of(type, {"numeric", "decimal", "real", "double", "double precision", "float", "float4", "float8"})) {
-    return number(Use::request);
+    return is_sqlite ? finite() : number();
   }
   if (is_one_of(type, {"text", "varchar", "character varying", "character", "char", "clob", "name"})) return string();
   if (type == "uuid") return string("uuid");

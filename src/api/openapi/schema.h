@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sql/database.h"
+#include "sql/set/table.h"
 
 // JSON Schemas (2020-12, as OpenAPI 3.1 takes them) of what databases hold.
 namespace sluice::api::openapi {
@@ -26,7 +27,7 @@ struct Schema {
 // A value that a request gives for what PostgreSQL says the OID of.
 [[nodiscard]] Schema schema_of_oid(std::uint32_t oid);
 // Likewise, for a column's type as the database writes it: "character varying(20)", "INTEGER".
-[[nodiscard]] Schema schema_of_type_name(std::string_view name);
+[[nodiscard]] Schema schema_of_type_name(std::string_view name, sql::Dialect dialect);
 
 // A default of the configuration as a value of the schema; nothing: it is none.
 [[nodiscard]] std::string default_json(const Schema& schema, std::string_view text);

@@ -36,6 +36,11 @@ TEST(Schema, OfPostgresColumns) {
   EXPECT_EQ(of_postgres(1009), R"({"type":"array","items":{"anyOf":[{"type":["string","null"]},{"type":"array"}]}})");
 }
 
+TEST(Schema, OfArraysOfPostgres) {
+  EXPECT_EQ(of_postgres(1007), R"({"type":"array","items":{"anyOf":[{"type":["integer","null"],"format":"int32",)"
+                               R"("minimum":-2147483648,"maximum":2147483647},{"type":"array"}]}})");
+}
+
 TEST(Schema, OfACompositeType) {
   sql::Column column;
   auto type = std::make_shared<sql::Type>(sql::Type{.form = sql::Form::composite, .element = {}, .attributes = {}});
@@ -55,13 +60,19 @@ TEST(Schema, OfWhatSqliteDeclares) {
 }
 
 TEST(Schema, OfTypesByTheirNames) {
-  EXPECT_EQ(schema_of_type_name("timestamp(3) with time zone").json(Null::never),
-            R"({"type":"string","format":"date-time"})");
-  EXPECT_EQ(schema_of_type_name("numeric(10,2)").json(Null::never), R"({"type":"number"})");
-  EXPECT_EQ(schema_of_type_name("character varying(20)").json(Null::never), R"({"type":"string"})");
-  EXPECT_EQ(schema_of_type_name("text[]").json(Null::never), "{}");
-  EXPECT_EQ(schema_of_type_name("mood").json(Null::never), "{}");
-  EXPECT_EQ(schema_of_type_name("varchar(").json(Null::never), R"({"type":"string"})");
+  const auto of = [](std::string_view name, sql::Dialect dialect = sql::Dialect::postgres) {
+    return schema_of_type_name(name, dialect).json(Null::never);
+  };
+  EXPECT_EQ(of("timestamp(3) with time zone"), R"({"type":"string","format":"date-time"})");
+  EXPECT_EQ(of("character varying(20)"), R"({"type":"string"})");
+  EXPECT_EQ(of("text[]"), "{}");
+  EXPECT_EQ(of("mood"), "{}");
+  EXPECT_EQ(of("varchar("), R"({"type":"string"})");
+  // Only PostgreSQL stores NaN, and its "integer" has 32 bits.
+  EXPECT_EQ(of("numeric(10,2)"), R"({"type":["number","string"],"pattern":"^(NaN|-?Infinity)$"})");
+  EXPECT_EQ(of("numeric(10,2)", sql::Dialect::sqlite), R"({"type":"number"})");
+  EXPECT_TRUE(of("integer").contains("int32"));
+  EXPECT_TRUE(of("INTEGER", sql::Dialect::sqlite).contains("int64"));
 }
 
 TEST(Schema, Defaults) {
