@@ -29,7 +29,7 @@ std::string_view message_of(const sql::Error& error) {
 }  // namespace
 
 std::string check_error_code(std::string_view code) {
-  const bool whole = code.size() == 5 && std::ranges::all_of(code, is_code_character);
+  const bool whole = code.size() == 5 && std::ranges::all_of(code, is_code_character) && !code.ends_with("XXX");
   const bool of_class = code.size() == 5 && is_class(code) && std::ranges::all_of(code.substr(0, 2), is_code_character);
   if (!whole && !of_class)
     return "is no SQLSTATE: five digits and capitals, or two and \"xxx\" for a class (\"23xxx\")";

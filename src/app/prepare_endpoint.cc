@@ -119,14 +119,16 @@ void EndpointPreparation::prepare_get() {
       complain(options_.get.position, wrong);
     }
   }
-  learn_never_null(http::Method::get, *statement);
+  learn_never_null(http::Method::get, statement->text, statement->columns);
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   take_kinds(made->statement.text, made->sources);
   made->role = role_;
   made->from_client |= role_ && !role_->settings.empty();
   made->errors = error_map_;
-  const auto upload = std::ranges::find(made->sources, api::From::upload, &api::Source::from);
-  if (upload != made->sources.end()) complain(options_.get.position, "GET takes no file for :" + upload->name);
+  for (const api::Source& source : made->sources) {
+    if (source.from == api::From::upload) complain(options_.get.position, "GET takes no file for :" + source.name);
+    if (source.from == api::From::body) complain(options_.get.position, "GET takes no body for :" + source.name);
+  }
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
   made_.get = std::move(made);
@@ -141,9 +143,9 @@ void EndpointPreparation::prepare_get() {
   }
 }
 
-void EndpointPreparation::learn_never_null(http::Method method, const sql::Statement& statement) {
-  if (!all_.openapi || statement.columns.empty()) return;
-  auto known = loop_.run(sql::never_null(database_, dialect_, statement.text, statement.columns, next_id_++));
+void EndpointPreparation::learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns) {
+  if (!all_.openapi || columns.empty()) return;
+  auto known = loop_.run(sql::never_null(database_, dialect_, std::move(text), std::move(columns), next_id_++));
   made_.never_null.emplace_back(method, std::move(known));
 }
 
@@ -223,6 +225,7 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
     return;
   }
   made_.tables.emplace_back(method, *table);
+  warn_of_left_out(method, writing, *table);
   if (!writing.existing.value.empty() || writing.set.value) {
     prepare_set(method, writing, named, *table);
     return;
@@ -239,6 +242,21 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   if (updates_first) texts.emplace_back(std::move(made->update_first), writing.table.position);
   texts.emplace_back(std::move(made->sql), writing.table.position);
   prepare_statements(method, writing, named, std::move(texts), updates_first);
+}
+
+// No error: a trigger may give the column its value.
+void EndpointPreparation::warn_of_left_out(http::Method method, const api::MethodOptions& writing,
+                                           const sql::Table& table) {
+  if (method == http::Method::delete_ || (method == http::Method::patch && !writing.set.value)) return;
+  for (const sql::TableColumn& column : table.columns) {
+    if (!column.not_null || column.row_id || column.generated || !column.default_value.empty()) continue;
+    const auto names = [&](const auto& one) { return one.name.value == column.name; };
+    if (std::ranges::any_of(writing.columns, names)) continue;
+    const Position position = writing.table.position;
+    warnings_.push_back(fmt::format(
+        "{}:{}:{}: endpoint {}: new rows have no \"{}\", which has no default and must not be NULL; add columns.{}",
+        source_.name(), position.line, position.column, options_.path.value, column.name, column.name));
+  }
 }
 
 void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing,
@@ -293,7 +311,12 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   }
   if (statements.size() != texts.size()) return;
   config::check_columns(options_, texts.back(), statements.back().columns, errors_);
-  learn_never_null(method, statements.back());
+  // Of a table's statement what it returns matters, and not how the values are found.
+  const sql::Table* const table = writing.table.value.empty() ? nullptr : &made_.tables.back().second;
+  learn_never_null(method,
+                   table != nullptr ? "DELETE FROM " + table->name + " RETURNING " + writing.returning.value
+                                    : statements.back().text,
+                   statements.back().columns);
   if (!writing.location.value.empty()) {
     const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
     if (!location) {
@@ -351,6 +374,10 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
     complain(writing.schema->position, "the schema" + (written.file.empty() ? "" : " " + written.file) +
                                            (pointer.empty() ? "" : ", at " + pointer) + ": " + reason);
     return;
+  }
+  for (const std::string& name : (*parsed)->required()) {
+    if (std::ranges::find(made.shape.names, name) != made.shape.names.end()) continue;
+    complain(writing.schema->position, "the schema requires \"" + name + "\", which this method does not take");
   }
   made.schema = std::move(*parsed);
 }

@@ -38,11 +38,12 @@ class EndpointPreparation {
   void prepare_get();
   void prepare_current_row();
   // Where there is [openapi], which of the statement's columns are never NULL.
-  void learn_never_null(http::Method method, const sql::Statement& statement);
+  void learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns);
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
   // `named`: as the file has them, with columns that are not written.
+  void warn_of_left_out(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
   void prepare_set(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                    const sql::Table& table);
   void prepare_statements(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,

@@ -12,6 +12,7 @@ from test_config import place
 SCHEMA = """
 CREATE TABLE movies (id integer PRIMARY KEY, name text, link text);
 CREATE TABLE genres (id integer PRIMARY KEY, label text);
+CREATE TABLE shows (id integer PRIMARY KEY, name text NOT NULL, seats integer NOT NULL DEFAULT 1, at text NOT NULL);
 """
 
 
@@ -152,6 +153,49 @@ def test_did_you_mean(check, text, needle, hint):
     assert said.text.count("error:") == 1, said.text
     if needle:
         assert f"sluice.toml:{place(said.whole, needle)}: error:" in said.text
+
+
+POLICY = '[policy.a]\ntype = "jwt"\n'
+SECRETS = [POLICY + 'secret = ["hush"]\n', POLICY + 'secret = {a = "hush"}\n', POLICY + 'Secret = "hush"\n', POLICY + 'secrt = "hush"\n',
+           POLICY + 'public_key = "hush"\n', POLICY + 'secret = hush\n', POLICY + 'secret: "hush"\n', POLICY + 'secret = """\nhush\\x"""\n',
+           '[server.headers]\nX-Api-Key = "hush" 5\n', '[server]\ncorse = 1 # hush\n', '[server]\ngrace = "hush"\n',
+           '[database.b]\nurl = "sqlite:postgres://u:hush@h"\n', '[database.b]\nurl = "sqlite://u:hush@h"\n',
+           endpoint("SELECT :a AS a", more='params.a = { type = "int", default = "hush" }\n'),
+           endpoint("SELECT 1 AS a", more="""require = "eq(header.x-api-key,'hush'"\n"""), endpoint("SELEC 'hush'")]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_message_repeats_a_value_that_may_be_secret(check, text):
+    assert "hush" not in check(text if "[[endpoint]]" in text else text + endpoint("SELECT 1 AS a")).text
+
+
+@pytest.mark.parametrize("text, needle, says, hint", [
+    (endpoint("SELECT 1 AS a", "/a/:id"), ":id", 'a part of a path does not begin with ":"', "{name}"),
+    (endpoint("SELECT :b AS a", more='params.b.from = "body.b"\n'), '"SELECT', "GET takes no body for :b", ""),
+    (endpoint("SELECT 1 AS a", more="errors.23XXX = 409\n"), "23XXX", 'is no SQLSTATE', "23xxx"),
+    ('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "movies"\ncolumns.id = {}\nschema = { required = ["zz"] }\n', "{ required",
+     'the schema requires "zz", which this method does not take', "")])
+def test_what_no_request_could_meet(check, text, needle, says, hint):
+    said = check(text).text
+    assert says in said and hint in said, said
+
+
+def test_a_column_that_must_not_be_null_is_missed(check):
+    said = check('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "shows"\ncolumns.id = {}\ncolumns.at = {}\n', good=True)
+    said.names('"shows"', 'warning: endpoint /a: new rows have no "name"', "columns.name")
+    assert said.text.count("warning") == 1, said.text
+
+
+def test_a_role_on_sqlite_is_one_error(tmp_path):
+    config = tmp_path / "sluice.toml"
+    config.write_text('[database.main]\nurl = "sqlite::memory:"\nrole = "claim.role"\n' + endpoint("SELECT 1 AS a"))
+    done = subprocess.run([SLUICE, "check", config], capture_output=True, text=True, timeout=20)
+    assert '"role" is for PostgreSQL' in done.stderr and "jwt" not in done.stderr, done.stderr
+
+
+def test_a_parameter_where_postgres_takes_none(check):
+    said = check(endpoint("SELECT interval :d AS a")).text
+    assert ("CAST(:d AS interval)" in said) == (check.kind == "postgres"), said
 
 
 def test_what_the_database_finds_is_said_with_the_rest(check):

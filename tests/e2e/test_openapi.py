@@ -456,6 +456,44 @@ def test_columns_that_are_never_null(items):
     assert nullable("/joined", "get", "200") == {"name": True, "other": True}
 
 
+TYPED = """
+[database.main]
+url = "{url}"
+[openapi]
+[[endpoint]]
+path = "/typed/{{id:int}}"
+get = "SELECT * FROM typed WHERE id = :id"
+[endpoint.put]
+table = "typed"
+columns.id = {{ key = true, from = "path.id" }}
+columns.name = {{}}
+columns.score = {{}}
+columns.data = {{}}
+columns.count = {{}}
+[endpoint.patch]
+table = "typed"
+columns.id = {{ key = true, from = "path.id" }}
+columns.data = {{}}
+returning = "id, data"
+"""
+
+
+def test_types_of_tables_on_postgres(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS typed; CREATE TABLE typed (id integer PRIMARY KEY, name text NOT NULL, score double precision NOT NULL"
+                  " DEFAULT 0, data jsonb NOT NULL, count integer, counts integer[])")
+    document = document_of(sluice(TYPED.format(url=postgres.url())))
+    one = document["paths"]["/typed/{id}"]
+    body = schema_of(document, one["put"]["requestBody"]["content"]["application/json"]["schema"])
+    assert body["required"] == ["name", "data"]
+    assert body["properties"]["count"]["format"] == "int32"
+    row = schema_of(document, json_of(document, one["get"]["responses"]["200"])["items"])
+    for properties in (body["properties"], row["properties"]):
+        assert properties["score"] == {"type": ["number", "string"], "pattern": "^(NaN|-?Infinity)$"}
+    assert row["properties"]["counts"]["items"]["anyOf"][0]["format"] == "int32"
+    patched = schema_of(document, json_of(document, one["patch"]["responses"]["200"])["items"])
+    assert patched["properties"]["id"]["type"] == "integer"
+
+
 def test_formats_that_are_offered(items):
     document = document_of(items)
     several, one = document["paths"]["/items"], document["paths"]["/items/{id}"]

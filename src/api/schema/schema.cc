@@ -141,7 +141,12 @@ std::expected<std::shared_ptr<const Schema>, Fault> Schema::parse(std::string_vi
         pattern, std::make_unique<const re2::RE2>(re2::StringPiece(pattern.data(), pattern.size()), re2::RE2::Quiet));
   };
   for (const std::string& pattern : *patterns) compile(pattern);  // those of formats as well
-  return std::shared_ptr<const Schema>(new Schema(std::string(json), std::move(parsed)));
+  const std::shared_ptr<Schema> made(new Schema(std::string(json), std::move(parsed)));
+  simdjson::dom::array required;
+  if (root["required"].get(required) == simdjson::SUCCESS) {
+    for (const element name : required) made->required_.emplace_back(std::string_view(name));
+  }
+  return made;
 }
 
 struct Validator::State {

@@ -21,6 +21,8 @@ class Schema {
   ~Schema();
 
   [[nodiscard]] const std::string& text() const { return text_; }
+  // The names that its own "required" lists.
+  [[nodiscard]] const std::vector<std::string>& required() const { return required_; }
 
  private:
   friend class Validator;
@@ -29,6 +31,7 @@ class Schema {
   Schema(std::string text, std::unique_ptr<const Parsed> parsed);
 
   std::string text_;
+  std::vector<std::string> required_;
   std::unique_ptr<const Parsed> parsed_;
 };
 

@@ -83,7 +83,7 @@ class Checker {
   void check_role_of(const api::EndpointOptions& endpoint) {
     const auto database = std::ranges::find(options_.databases, endpoint.database.value,
                                             [](const auto& one) -> const std::string& { return one.name.value; });
-    if (database == options_.databases.end() || !database->value.role) return;
+    if (database == options_.databases.end() || database->value.is_sqlite() || !database->value.role) return;
     const auto source = api::parse_source(database->value.role->value);
     if (!source || source->from != api::From::claim || !database->value.anonymous_role.value.empty()) return;
     if (options_.uses(endpoint.use, gateway::PolicyType::jwt)) return;
@@ -366,6 +366,11 @@ class Checker {
       if (code <= 0x20 || code == 0x7f) wrong = "a path has no spaces and no control characters";
       if (wrong.empty()) continue;
       complain(source_.locate(path.position, character), std::move(wrong));
+      return {};
+    }
+    if (const auto colon = path.value.find("/:"); colon != std::string::npos) {
+      complain(source_.locate(path.position, count_characters(path.value.substr(0, colon)) + 2),
+               "a part of a path does not begin with \":\"", "a parameter is written {name}");
       return {};
     }
     auto pattern = http::Pattern::parse(path.value);

@@ -14,6 +14,11 @@ namespace sluice::app::config {
 Diagnostic statement_refused(std::string_view whose, const Located<std::string>& statement, const sql::Error& error,
                              const Source& source, std::string meant) {
   std::string hint = std::move(meant);
+  if (error.message.contains("syntax error at or near \"$")) {
+    hint =
+        "PostgreSQL takes no parameter here: cast it (CAST(:d AS interval)), or write a[1 : :n] and a[1: n] for "
+        "slices.";
+  }
   if (!error.sqlstate.empty()) hint += fmt::format("{}SQLSTATE {}", hint.empty() ? "" : " ", error.sqlstate);
   return {source.locate(statement.position, error.position), fmt::format("{}: {}", whose, error.message),
           std::move(hint)};
@@ -100,7 +105,8 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
   };
   auto unused = [&](std::string_view name, Position position) {
     if (std::ranges::find(used, name) != used.end()) return;
-    errors.push_back({position, fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
+    errors.push_back({position,
+                      fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
                                   several ? "its statements do" : "the statement does", name),
                       hint(name)});
   };

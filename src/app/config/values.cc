@@ -136,7 +136,8 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     const api::ParamOptions* const options = said.options;
     const auto* const column = table != nullptr && of_column ? table->find(value->name) : nullptr;
     const std::string_view declared = column != nullptr ? std::string_view(column->type) : type;
-    Schema schema = declared.empty() ? api::openapi::schema_of_oid(oid) : api::openapi::schema_of_type_name(declared);
+    Schema schema =
+        declared.empty() ? api::openapi::schema_of_oid(oid) : api::openapi::schema_of_type_name(declared, dialect);
     if (dialect == sql::Dialect::sqlite && schema.type != "integer") schema = {};
     const bool is_flag = dialect == sql::Dialect::sqlite && value->type == ParameterType::boolean &&
                          !(column != nullptr ? column->row_id : row_id);
