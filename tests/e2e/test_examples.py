@@ -150,11 +150,8 @@ def test_there_are_examples():
     assert len(TOML) > 20 and len(CURLS) >= 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", TOML, ids=lambda block: block.name)
+@pytest.mark.parametrize("block, kind", [pytest.param(block, kind, id=f"{block.name}-{kind}") for block in TOML for kind in block.kinds])
 def test_a_configuration_is_taken_as_written(folders, block, kind):
-    if kind not in block.kinds:
-        return
     folder, url = folders(kind)
     (folder / "sluice.toml").write_text(completed(block.text, url))
     checked = subprocess.run([SLUICE, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
@@ -171,15 +168,18 @@ def requests_of(block):
     return [(command, answer)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block, after", CURLS, ids=lambda block: block.name)
+def configuration_of(block):
+    """The last block of TOML above a request, or None."""
+    return next((one for one in reversed(TOML) if one.page == block.page and one.line < block.line), None)
+
+
+@pytest.mark.parametrize("block, after, kind", [pytest.param(block, after, kind, id=f"{block.name}-{kind}") for block, after in CURLS
+                                                for kind in (configuration_of(block) or block).kinds])
 def test_a_request_is_answered_as_written(folders, sluice, block, after, kind):
-    toml = [one for one in TOML if one.page == block.page and one.line < block.line]
-    if toml and kind not in toml[-1].kinds:
-        return
+    toml = configuration_of(block)
     folder, url = folders(kind)
     before = BEFORE_REQUESTS.get(block.page, "")
-    own = toml[-1].text if toml and block.page != "docs/guide/README.md" else ""
+    own = toml.text if toml and block.page != "docs/guide/README.md" else ""
     text = completed(own, url if kind == "postgres" else f"sqlite:{folder}/films.db", before)
     server = sluice(text, env={"JWT_SECRET": ENVIRONMENT["JWT_SECRET"]})
     for command, answer in requests_of(block):
