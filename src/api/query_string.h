@@ -13,7 +13,7 @@ namespace sluice::api {
 // Whether a name or a value is this text when it is decoded.
 [[nodiscard]] bool equals_decoded(std::string_view encoded, std::string_view plain);
 
-// The pairs of a query string, still encoded; what is empty between two `&` is none.
+// The pairs of a query string, still encoded; empty ones are skipped.
 class QueryPairs {
  public:
   struct Pair {

@@ -11,7 +11,7 @@ namespace sluice::api::batch {
 
 // The header fields, in lower case, sorted, by which endpoints are told for whom they work or what they may do: those
 // that `role`, `settings`, `require` and `from` name. A proxy sees to them on the batch's own request and looks into no
-// body, so no call sets them. `role`: null, there is none. Precondition: the options have been checked.
+// body, so no call sets them. `role` may be null. Precondition: the options have been checked.
 [[nodiscard]] std::vector<std::string> own_fields(const RolePlan* role,
                                                   std::span<const EndpointOptions* const> endpoints);
 

@@ -36,7 +36,7 @@ class Handler::Stream final : public http::BodySource {
     greeting_.append("retry: " + std::to_string(retry_ms) + "\n");
     const std::string_view last = request.field("last-event-id");
     if (last.empty()) {
-      // Who is cut before the first event comes back to here.
+      // A client that is cut off before the first event comes back to here.
       seen_ = feed_.last();
       greeting_.append("id: " + event_id(feed_.boot(), seen_) + "\n\n");
     } else if (const auto seen = feed_.resume(last)) {

@@ -96,7 +96,7 @@ core::Task<bool> Listener::read(bool forever) {
     if (framing == Framing::complete) {
       at += message.size;
       asked = !forever;
-      // What comes before resumed() was committed before it, and so is seen by whoever reads anew then.
+      // What comes before resumed() was committed before it, so a client that reads again then sees it.
       if (message.type == 'A' && forever) {
         const auto notification = parse_notification(message.payload);
         if (!notification) {

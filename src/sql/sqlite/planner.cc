@@ -8,7 +8,7 @@
 namespace sluice::sql::sqlite {
 namespace {
 
-// Empty where there is none.
+// Empty if nothing is found.
 std::string_view text_of(sqlite3_stmt* handle, int column) {
   const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(handle, column));
   return value == nullptr ? std::string_view{} : std::string_view(value);
