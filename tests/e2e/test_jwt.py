@@ -442,7 +442,7 @@ def check(tmp_path, text, **environment):
 
 @pytest.mark.parametrize("keys, line, says", [
     ('secret = "hunter2hunter2"', "[policy", "the secret has 14 bytes; HS256 needs 32"),
-    ('public_key = "none.pem"', '"none.pem"', "none.pem cannot be read: No such file"),
+    ('public_key = "none.pem"', '"none.pem"', "the file cannot be read: No such file"),
     ('public_key = "weak.pem"', '"weak.pem"', "the RSA key has 1024 bits; RS256 needs 2048"),
     ('public_key = "p384.pem"', '"p384.pem"', "not on P-256"),
     ('public_key = "private.pem"', '"private.pem"', "it is a private key"),
