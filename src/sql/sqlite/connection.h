@@ -32,7 +32,7 @@ inline constexpr std::size_t look_up_max_rows = 256;
 
 // Steps of a program between two looks at whether it is to stop. A step may be the call of a function that takes long,
 // so there are few.
-inline constexpr int stop_interval = 20;
+inline constexpr int stop_interval = 50;
 
 // A statement as one connection holds it.
 struct Prepared {
