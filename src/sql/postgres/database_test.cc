@@ -900,6 +900,14 @@ INSERT INTO leaks.guarded VALUES (1);
 ALTER TABLE leaks.guarded ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON leaks.guarded USING (leaks.leak() = n);
 CREATE DOMAIN leaks.checked AS int CHECK (leaks.leak() = VALUE);
+CREATE DOMAIN leaks.nested AS leaks.checked;
+CREATE DOMAIN leaks.many AS leaks.checked[];
+CREATE TYPE leaks.pair AS (n leaks.checked, text text);
+CREATE TABLE leaks.wide (p leaks.pair);
+CREATE TYPE leaks.span AS RANGE (subtype = leaks.checked);
+CREATE DOMAIN leaks.small AS int CHECK (VALUE < 10);
+CREATE TYPE leaks.mood AS ENUM ('good');
+CREATE TABLE leaks.moods (mood leaks.mood, n leaks.small);
 CREATE OR REPLACE FUNCTION leaks.on_write() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 )");
     Options chosen = options();
@@ -1023,8 +1031,11 @@ TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
   std::uint32_t id = 2;
   for (const char* text :
        {"SELECT n FROM leaks.seen_again", "SELECT n FROM leaks.\"seen\"", "SELECT n FROM leaks.guarded",
-        "SELECT 1::leaks.checked", "SELECT leaks.\"Odd \"\"name\"()", "SELECT LEAKS.Leak ()",
-        "SELECT leaks.U&\"\\006ceak\"()", "EXPLAIN ANALYZE SELECT leaks.leak()",
+        "SELECT 1::leaks.checked", "SELECT 1::leaks.nested", "SELECT ARRAY[n]::leaks.many FROM generate_series(1, 1) n",
+        "SELECT (ROW(n, 'a')::leaks.pair)::text FROM generate_series(1, 1) n",
+        "SELECT leaks.span(n, n, '[]') FROM generate_series(1, 1) n",
+        R"(SELECT (json_populate_record(NULL::leaks.wide, '{"p":{"n":1}}')).p)", "SELECT leaks.\"Odd \"\"name\"()",
+        "SELECT LEAKS.Leak ()", "SELECT leaks.U&\"\\006ceak\"()", "EXPLAIN ANALYZE SELECT leaks.leak()",
         "SELECT set_config('TimeZone', 'Asia/Tokyo', false)", "SELECT pg_try_advisory_lock(4)",
         "SELECT query_to_xml('SELECT ' || 'leaks.le' || 'ak()', true, false, '')::text"}) {
     const Statement s = must_prepare(text, id++);
@@ -1033,11 +1044,12 @@ TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
     EXPECT_FALSE(rows.error) << text << rows.error->message;
     expect_unchanged(text);
   }
-  for (const char* text : {"SELECT n FROM leaks.plain", "SELECT leaks.harmless(-1)", "SELECT count(*) FROM pg_settings",
-                           "SELECT lower(relname) FROM pg_class WHERE relname = :name",
-                           "SELECT leaks.on_write"
-                           " FROM (SELECT 1 AS on_write) leaks",
-                           "SELECT pg_advisory_xact_lock(1)"}) {
+  for (const char* text :
+       {"SELECT n FROM leaks.plain", "SELECT leaks.harmless(-1)", "SELECT mood, n FROM leaks.moods",
+        "SELECT count(*) FROM pg_settings", "SELECT lower(relname) FROM pg_class WHERE relname = :name",
+        "SELECT leaks.on_write"
+        " FROM (SELECT 1 AS on_write) leaks",
+        "SELECT pg_advisory_xact_lock(1)"}) {
     EXPECT_FALSE(must_prepare(text, id++).may_change_session) << text;
   }
   Cluster::shared().psql(

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,7 +25,8 @@ constexpr std::array<std::string_view, reset_commands> commands = {
 // Functions are found by name alone, so one with the name of a suspect counts as suspect. A suspect is a built-in
 // function that sets parameters, takes locks for the session or runs SQL that it is given; and any other function that
 // is written in SQL or a procedural language, or that is volatile. A word of the text may name a view, a table with
-// policies or a domain: their definitions count as text. Operators, casts and operator classes are not looked for in
+// policies, a domain or range, or a composite type: their definitions, and the types that these are made of, count as
+// text. Operators, casts and operator classes are not looked for in
 // the text: a suspect behind any of them makes every statement one that may. Comparisons are in collation C: lower()
 // and [:alnum:] know ASCII only there, and a name with anything else is looked for as a part of the text.
 constexpr std::string_view judgement = R"(WITH RECURSIVE suspect AS (
@@ -41,14 +43,26 @@ constexpr std::string_view judgement = R"(WITH RECURSIVE suspect AS (
   SELECT lower(c.relname::text COLLATE "C"), 'policy', p.oid
   FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class c ON c.oid = p.polrelid
   UNION ALL
-  SELECT lower(t.typname::text COLLATE "C"), 'domain', c.oid
-  FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_type t ON t.oid = c.contypid
+  SELECT lower(typname::text COLLATE "C"), 'type', oid FROM pg_catalog.pg_type
+  WHERE typtype IN ('d', 'r', 'm') AND oid >= 16384
+  UNION ALL
+  SELECT DISTINCT lower(c.relname::text COLLATE "C"), 'columns', c.oid
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+  WHERE c.oid >= 16384 AND a.attnum > 0 AND a.atttypid >= 16384
 ), code AS (
   SELECT lower($1 COLLATE "C") AS text
   UNION
   SELECT lower((CASE d.kind
     WHEN 'view' THEN pg_catalog.pg_get_viewdef(d.oid)
-    WHEN 'domain' THEN pg_catalog.pg_get_constraintdef(d.oid)
+    WHEN 'type' THEN (
+      SELECT pg_catalog.concat_ws(' ', pg_catalog.format_type(t.typbasetype, NULL),
+        pg_catalog.format_type(r.rngsubtype, NULL), pg_catalog.string_agg(pg_catalog.pg_get_constraintdef(c.oid), ' '))
+      FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_constraint c ON c.contypid = t.oid
+        LEFT JOIN pg_catalog.pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid)
+      WHERE t.oid = d.oid GROUP BY t.typbasetype, r.rngsubtype)
+    WHEN 'columns' THEN (
+      SELECT pg_catalog.string_agg(pg_catalog.format_type(atttypid, NULL), ' ') FROM pg_catalog.pg_attribute
+      WHERE attrelid = d.oid AND attnum > 0 AND atttypid >= 16384 AND NOT attisdropped)
     ELSE (SELECT pg_catalog.pg_get_expr(polqual, polrelid) FROM pg_catalog.pg_policy WHERE oid = d.oid) END) COLLATE "C")
   FROM code c JOIN definition d
     ON d.name = ANY (regexp_split_to_array(c.text, '[^[:alnum:]_$]+'))
@@ -68,6 +82,10 @@ constexpr std::uint32_t text_oid = 25;
 
 void write_session_reset(Buffer& out) {
   for (const std::string_view command : commands) write_command(out, command);
+}
+
+void write_renewal(Buffer& out) {
+  for (const std::string_view command : std::span(commands).first<renewal_commands>()) write_command(out, command);
 }
 
 core::Task<Result<bool>> may_change_session(Query& conversation, std::string_view sql) {

@@ -16,6 +16,9 @@ namespace sluice::sql::postgres {
 // rows.
 inline constexpr std::uint8_t reset_commands = 6;
 void write_session_reset(Buffer& out);
+// Those of them that take user, role and parameters back, within a transaction too.
+inline constexpr std::uint8_t renewal_commands = 3;
+void write_renewal(Buffer& out);
 
 // Whether a statement can change its session, by the functions that it names and those of the views, policies and
 // domains that it names. What is in doubt counts as yes.
