@@ -94,6 +94,11 @@ class FakeDatabase final : public sql::Database {
       database_.log += "committed\n";
       co_return sql::Result<void>{};
     }
+    void renew(std::span<const sql::Setting> settings) override {
+      database_.log += "renew";
+      for (const sql::Setting& setting : settings) database_.log += " " + setting.name + "=" + setting.value;
+      database_.log += '\n';
+    }
 
    private:
     struct Rows {

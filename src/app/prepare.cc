@@ -276,19 +276,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
   if (plan->options.batch) {
     plan->batch_database = plan->options.index_of_database(plan->options.batch->database.value);
-    const sql::DatabaseOptions& database_options = plan->options.databases[plan->batch_database].value;
     plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
-                                         .set_config = {},
                                          .routes = {},
                                          .own_fields = {},
                                          .body_limit = plan->options.server.body_limit,
                                          .errors = api::ErrorMap::make({}, plan->options.errors)});
-    if (!database_options.is_sqlite() && databases[plan->batch_database]) {
-      auto statement = loop.run(databases[plan->batch_database]->prepare_writing(api::batch::set_config_statement,
-                                                                                 next_ids[plan->batch_database]++, {}));
-      if (!statement) return unreachable(database_options, statement.error());
-      plan->batch->set_config = std::move(*statement);
-    }
   }
   if (plan->options.request_log) {
     const std::size_t index = plan->options.index_of_database(plan->options.request_log->database.value);

@@ -72,6 +72,9 @@ class Transaction : public core::SlabAllocated {
                                                                          std::span<const Argument> arguments,
                                                                          std::size_t most_rows) = 0;
   [[nodiscard]] virtual core::Task<std::expected<void, Error>> commit() = 0;
+  // The statements that follow run as the first ones of a transaction with these settings would: user, role and
+  // parameters that earlier ones have set, also SET LOCAL in a function, do not hold for them.
+  virtual void renew(std::span<const Setting> /*settings*/) {}
 };
 
 }  // namespace sluice::sql

@@ -348,6 +348,37 @@ delete = "DELETE FROM batch_notes"
     assert postgres.psql("SELECT n FROM batch_notes").decode().split() == ["7"]
 
 
+def test_what_a_call_sets_ends_with_it(sluice, postgres):
+    """SET LOCAL lasts until the transaction's end; the batch's later calls are other requests."""
+    postgres.psql('''DO $$ BEGIN CREATE ROLE batch_boss; CREATE ROLE batch_setter; CREATE ROLE batch_sets LOGIN NOINHERIT;
+        GRANT batch_boss, batch_setter TO batch_sets; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        CREATE OR REPLACE FUNCTION batch_set(name text, value text) RETURNS text LANGUAGE sql
+        AS $$ SELECT set_config(name, value, true) $$;''')
+    served = Films(sluice(f'''
+[database.main]
+url = "postgres://batch_sets@127.0.0.1:{postgres.port}/postgres"
+role = "env.BATCH_ROLE"
+settings."app.user" = "header.x-user"
+[batch]
+[[endpoint]]
+path = "/set"
+post = "SELECT batch_set(:name, :value) AS was"
+[[endpoint]]
+path = "/state"
+returns = "object"
+get = """SELECT current_user::text AS user, current_setting('app.user') AS app_user, current_setting('app.own', true) AS own,
+         current_setting('search_path') AS path"""
+''', env={"BATCH_ROLE": "batch_setter"}))
+    state = {"method": "GET", "path": "/state"}
+    answer = served.send([state, *({"method": "POST", "path": "/set", "body": {"name": name, "value": value}} for name, value in
+                                   (("role", "batch_boss"), ("app.user", "root"), ("app.own", "x"), ("search_path", "pg_temp"))), state],
+                         "X-User: ann")
+    assert answer.status == 200, answer.body
+    first, *_, last = [each["body"] for each in json.loads(answer.body)]
+    assert first["user"] == "batch_setter" and first["app_user"] == "ann"
+    assert last == {**first, "own": ""}, "a name that has been set once is known, and empty"
+
+
 def test_a_call_does_not_choose_its_role(sluice, postgres):
     postgres.psql("""DROP TABLE IF EXISTS batch_own;
         DO $$ BEGIN CREATE ROLE batch_a; CREATE ROLE batch_b; EXCEPTION WHEN duplicate_object THEN NULL; END $$;

@@ -114,7 +114,7 @@ class Batch::Lane {
  public:
   Lane(const Plan& plan, sql::Database& database, const std::vector<http::Policy*>& policies, core::Reactor& reactor,
        TroubleLog* trouble)
-      : database_(database, plan.set_config ? &*plan.set_config : nullptr) {
+      : database_(database) {
     const auto own = [&](std::unique_ptr<http::Handler> handler) {
       handlers_.push_back(std::move(handler));
       return handlers_.back().get();

@@ -21,10 +21,6 @@
 
 namespace sluice::api::batch {
 
-// PostgreSQL: sets a parameter for the rest of the transaction.
-inline constexpr std::string_view set_config_statement =
-    "SELECT set_config(cast(:name AS text), cast(:value AS text), true)";
-
 // [batch] made ready. Immutable, shared by all cores.
 struct Plan {
   // An endpoint that may be called; everything is the configuration's plan's and outlives this.
@@ -37,7 +33,6 @@ struct Plan {
   };
 
   Options options;
-  std::optional<sql::Statement> set_config;  // PostgreSQL
   std::vector<Route> routes;
   std::vector<std::string> own_fields;     // what own_fields() says of the endpoints
   std::uint64_t body_limit = UINT64_MAX;   // bytes, of the batch's own body: 413

@@ -66,7 +66,7 @@ TEST_F(BatchTest, CallsAreOneTransaction) {
   database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
   const http::Response answer = send("[" + post("a") + "," + post("${0.0.slug}-b") + "]");
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\ninsert a-b\ncommitted\n");
+  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert a-b\ncommitted\n");
   EXPECT_TRUE(api::testing::body_of(answer).starts_with(R"([{"status":201,)")) << api::testing::body_of(answer);
 }
 
@@ -74,7 +74,7 @@ TEST_F(BatchTest, AConflictIsTriedAgainByTheBatchAlone) {
   database.steps = {{.rows = {}, .changes = 1, .error = {}}, conflict()};
   const Instant began = reactor.now();
   EXPECT_EQ(send("[" + post("a") + "," + post("b") + "]").status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\ninsert b\ngone\nbegin\ninsert a\ninsert b\ncommitted\n");
+  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert b\ngone\nbegin\ninsert a\nrenew\ninsert b\ncommitted\n");
   EXPECT_LE(reactor.now() - began, 3ms) << "one pause, and not those of the call before it";
 
   database.steps = {conflict(), conflict(), conflict()};
@@ -104,12 +104,13 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
   const std::string patch = R"({"method":"PATCH","path":"/films/b","body":{}})";
   EXPECT_EQ(send("[" + post("a") + "," + patch + "]").status, 200);
-  EXPECT_EQ(database.log, "begin serializable\ninsert a\nupdate b\ncommitted\n");
+  EXPECT_EQ(database.log, "begin serializable\ninsert a\nrenew\nupdate b\ncommitted\n");
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
   EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n") << "none of its calls asks for more";
   database.steps = {{.rows = {{"c"}}, .changes = 1, .error = {}}};
   EXPECT_EQ(send("[" + post("c") + R"(,{"method":"PATCH","path":"/films/${0.0.slug}","body":{}}])").status, 200);
-  EXPECT_EQ(database.log, "begin serializable\ninsert c\nupdate c\ncommitted\n") << "which it is, is not known before";
+  EXPECT_EQ(database.log, "begin serializable\ninsert c\nrenew\nupdate c\ncommitted\n")
+      << "which it is, is not known before";
   batch.reset();
   plan.options.isolation = sql::Isolation::repeatable_read;
   batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
@@ -123,7 +124,7 @@ TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
   const http::Response answer = send("[" + post("a") + "," + post("a") + "," + post("b") + "]");
   EXPECT_EQ(answer.status, 409);
   EXPECT_TRUE(api::testing::body_of(answer).contains(R"("call":1)")) << api::testing::body_of(answer);
-  EXPECT_EQ(database.log, "begin\ninsert a\ninsert a\ngone\n");
+  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert a\ngone\n");
   // Nothing of it is left for the next one.
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
   EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n");

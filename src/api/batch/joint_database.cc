@@ -24,12 +24,12 @@ class JointDatabase::Part final : public sql::Transaction {
 
   core::Task<sql::Result<sql::Written>> execute(const sql::Statement& statement,
                                                 std::span<const sql::Argument> arguments) override {
-    return database_.run(statement, Values(arguments), settings_);
+    return database_.run(statement, Values(arguments), std::exchange(settings_, std::nullopt));
   }
   core::Task<sql::Result<sql::Written>> finish(const sql::Statement& statement,
                                                std::span<const sql::Argument> arguments,
                                                std::size_t most_rows) override {
-    return finish(database_.run(statement, Values(arguments), settings_), most_rows);
+    return finish(database_.run(statement, Values(arguments), std::exchange(settings_, std::nullopt)), most_rows);
   }
   core::Task<sql::Result<void>> commit() override { co_return sql::Result<void>{}; }
 
@@ -44,7 +44,7 @@ class JointDatabase::Part final : public sql::Transaction {
   }
 
   JointDatabase& database_;
-  const Settings settings_;
+  std::optional<Settings> settings_;  // of the first statement
 };
 
 class JointDatabase::NoStaging final : public sql::Staging {
@@ -82,7 +82,6 @@ void JointDatabase::open(const sql::TransactionOptions& options) {
 
 void JointDatabase::close() {
   transaction_.reset();
-  settings_.clear();
   failure_.reset();
 }
 
@@ -115,40 +114,19 @@ core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> JointDatabase::read(const 
 }
 
 core::Task<sql::Result<sql::Written>> JointDatabase::run(const sql::Statement& statement, Values values,
-                                                         Settings settings) {
+                                                         std::optional<Settings> settings) {
   if (failure_) co_return std::unexpected(failed(*failure_));
-  if (auto applied = co_await apply(settings); !applied) co_return std::unexpected(std::move(applied.error()));
+  if (!transaction_) {
+    auto options = options_;
+    if (settings) options.settings = *settings;
+    transaction_ = inner_.begin(options);
+  } else if (settings) {
+    transaction_->renew(*settings);
+  }
   values.settle();
   auto written = co_await transaction_->execute(statement, values.arguments);
   if (!written) co_return std::unexpected(failed(std::move(written.error())));
   co_return written;
-}
-
-core::Task<sql::Result<void>> JointDatabase::apply(const Settings& settings) {
-  if (!transaction_) {
-    settings_ = settings;
-    auto options = options_;
-    options.settings = settings_;
-    transaction_ = inner_.begin(options);
-    co_return sql::Result<void>{};
-  }
-  for (std::size_t i = 0; i < settings.size(); ++i) {
-    const sql::Setting& wanted = settings[i];
-    const auto known = std::ranges::find(settings_, wanted.name, &sql::Setting::name);
-    if (known != settings_.end() && known->value == wanted.value) continue;
-    SLUICE_ASSERT(set_config_ != nullptr);
-    const sql::Argument arguments[] = {{.text = wanted.name}, {.text = wanted.value}};
-    if (auto set = co_await transaction_->execute(*set_config_, arguments); !set) {
-      if (wanted.name == "role") set.error().failure = sql::Failure::not_allowed;
-      co_return std::unexpected(failed(std::move(set.error())));
-    }
-    if (known != settings_.end()) {
-      known->value = wanted.value;
-    } else {
-      settings_.push_back(wanted);
-    }
-  }
-  co_return sql::Result<void>{};
 }
 
 // Whoever tries again hears the same: only all of it can be tried again.

@@ -17,12 +17,10 @@ namespace sluice::api::batch {
 // For one batch at a time; statements run one after the other.
 class JointDatabase final : public sql::Database {
  public:
-  // `set_config`: of PostgreSQL, "SELECT set_config($1, $2, true)"; null: the database has no settings. Both outlive
-  // this.
-  JointDatabase(sql::Database& inner, const sql::Statement* set_config) : inner_(inner), set_config_(set_config) {}
+  explicit JointDatabase(sql::Database& inner) : inner_(inner) {}
 
-  // A new transaction, of which nothing is sent before its first statement. `options.settings` are those that the first
-  // statement comes with.
+  // A new transaction, of which nothing is sent before its first statement. Each query() and begin() renews it, with
+  // the settings that are given there: what one call has set in the session does not hold for the next one.
   void open(const sql::TransactionOptions& options);
   [[nodiscard]] core::Task<sql::Result<void>> commit();
   // Rolls back what has not been committed.
@@ -69,16 +67,12 @@ class JointDatabase final : public sql::Database {
   [[nodiscard]] core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> read(const sql::Statement& statement,
                                                                            Values values, Settings settings);
   [[nodiscard]] core::Task<sql::Result<sql::Written>> run(const sql::Statement& statement, Values values,
-                                                          Settings settings);
-  // Has the statements that follow run with these settings.
-  [[nodiscard]] core::Task<sql::Result<void>> apply(const Settings& settings);
+                                                          std::optional<Settings> settings);
   [[nodiscard]] sql::Error failed(sql::Error error);
 
   sql::Database& inner_;
-  const sql::Statement* set_config_;
   sql::TransactionOptions options_;
   std::unique_ptr<sql::Transaction> transaction_;  // null: nothing has been sent
-  Settings settings_;                              // that hold
   std::optional<sql::Error> failure_;
 };
 

@@ -62,9 +62,8 @@ class JointDatabaseTest : public ::testing::Test {
 
   const sql::Statement insert = statement("insert", {{"n", {}, 0}});
   const sql::Statement select = statement("select", {{"n", {}, 0}});
-  const sql::Statement set_config = statement("set_config");
   api::testing::FakeDatabase inner;
-  JointDatabase joint{inner, &set_config};
+  JointDatabase joint{inner};
 };
 
 TEST_F(JointDatabaseTest, AllIsOneTransaction) {
@@ -79,7 +78,7 @@ TEST_F(JointDatabaseTest, AllIsOneTransaction) {
     EXPECT_EQ(run(part->execute(insert, {&argument, 1}))->changes, 1u);
     EXPECT_TRUE(run(part->commit())) << "a part's end is the whole's matter";
   }
-  EXPECT_EQ(log(), "begin\ninsert a\nselect b\ninsert c\n");
+  EXPECT_EQ(log(), "begin\ninsert a\nrenew\nselect b\nrenew\ninsert c\n");
   EXPECT_TRUE(run(joint.commit()));
   EXPECT_EQ(log(), "committed\n");
   EXPECT_FALSE(joint.failure());
@@ -136,24 +135,19 @@ TEST_F(JointDatabaseTest, SettingsAreThoseOfEachStatement) {
   EXPECT_EQ(inner.settings[0].value, "ada");
   EXPECT_EQ(log(), "begin\nselect a\n");
   EXPECT_TRUE(write("b", {{"role", "ada"}, {"path", "/2"}}));
-  EXPECT_EQ(log(), "set_config path /2\ninsert b\n") << "what holds already is not set again";
-  EXPECT_TRUE(write("c", {{"role", "ada"}, {"path", "/2"}}));
-  EXPECT_EQ(log(), "insert c\n");
-  EXPECT_TRUE(ask("d", {{"role", "bob"}, {"method", "GET"}}));
-  EXPECT_EQ(log(), "set_config role bob\nset_config method GET\nselect d\n");
+  EXPECT_EQ(log(), "renew role=ada path=/2\ninsert b\n") << "the same ones too: what came before may have changed them";
+  {
+    const std::vector<sql::Setting> settings{{"role", "bob"}};
+    const auto part = joint.begin({.deadline = never, .settings = settings});
+    const sql::Argument argument{.text = "c"};
+    EXPECT_TRUE(run(part->execute(insert, {&argument, 1})));
+    EXPECT_TRUE(run(part->finish(insert, {&argument, 1}, SIZE_MAX)));
+  }
+  EXPECT_EQ(log(), "renew role=bob\ninsert c\ninsert c\n") << "the statements of one call share them";
   joint.open({});
   EXPECT_TRUE(write("e", {{"role", "ada"}}));
   EXPECT_EQ(inner.settings.size(), 1u);
   EXPECT_EQ(log(), "gone\nbegin\ninsert e\n");
-}
-
-TEST_F(JointDatabaseTest, ARoleThatMayNotBeTakenIsNotAllowed) {
-  joint.open({});
-  EXPECT_TRUE(write("a", {{"role", "ada"}}));
-  inner.steps = {{.rows = {}, .changes = 0, .error = sql::Error{sql::Failure::statement, "42501", "no", 0}}};
-  EXPECT_EQ(write("b", {{"role", "root"}}).error().failure, sql::Failure::not_allowed);
-  EXPECT_EQ(joint.failure()->failure, sql::Failure::not_allowed);
-  EXPECT_EQ(log(), "begin\ninsert a\nset_config role root\n") << "the statement itself is not sent";
 }
 
 TEST_F(JointDatabaseTest, SetsAreRefused) {

@@ -144,11 +144,9 @@ core::Task<Result<void>> Transaction::commit() {
   co_return Result<void>{};
 }
 
-void Transaction::write_begin() {
-  Buffer& out = conversation_.connection().out();
-  write_command(out, begin_);
-  begin_.clear();
-  settings_.write_to(out);
+void Transaction::renew(std::span<const Setting> settings) {
+  settings_ = Settings(settings);
+  renews_ = begin_.empty();
 }
 
 core::Task<Result<Written>> Transaction::run(Flight flight) {
@@ -158,7 +156,13 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
     before = 1 + settings_.commands();
     conversation_.connection().begin_transaction(changes_session_);
-    write_begin();
+    write_command(conversation_.connection().out(), begin_);
+    begin_.clear();
+    settings_.write_to(conversation_.connection().out());
+  } else if (std::exchange(renews_, false)) {
+    before = renewal_commands + settings_.commands();
+    write_renewal(conversation_.connection().out());
+    settings_.write_to(conversation_.connection().out());
   }
   Connection& connection = conversation_.connection();
   const Statement* const statement = flight.statement;

@@ -22,8 +22,8 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] static Transaction reading(Pool& pool, const TransactionOptions& options) {
     return {pool, options, "BEGIN READ ONLY", false};
   }
-  // On a connection that somebody else has, who outlives it and releases it. The session is reset at that release, as its
-  // temporary tables last until then.
+  // On a connection that somebody else has, who outlives it and releases it. The session is reset at that release, as
+  // its temporary tables last until then.
   Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
 
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
@@ -31,6 +31,7 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
                                                    std::size_t most_rows) override;
   [[nodiscard]] core::Task<Result<void>> commit() override;
+  void renew(std::span<const Setting> settings) override;
 
  private:
   // One flight: what stands before the next Sync. A statement of none is the bare COMMIT.
@@ -46,13 +47,13 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
   [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
-  void write_begin();
 
   Pool& pool_;
   std::optional<Query> own_;
   Query& conversation_;
   std::string begin_;  // empty once it has been sent
-  const Settings settings_;
+  Settings settings_;
+  bool renews_ = false;  // in front of the next statement
   const std::size_t result_bytes_;
   const bool changes_session_;
   const bool resets_;  // behind COMMIT
