@@ -180,6 +180,16 @@ def test_what_no_request_could_meet(check, text, needle, says, hint):
     assert says in said and hint in said, said
 
 
+def test_a_delete_does_not_pass_over_a_column_that_is_no_key(check):
+    """Its value would not be compared, and the row be deleted whoever asks."""
+    delete = '[[endpoint]]\npath = "/a/{id}"\n[endpoint.delete]\ntable = "movies"\ncolumns.id = { key = true, from = "path.id" }\n'
+    said = check(delete + 'columns.name = { required = true, from = "header.x-owner" }\ncolumns.link = {}\n')
+    for column in ("name", "link"):
+        said.names(f"{column} = {{", f'"{column}" is not a key, and a DELETE takes keys only', "key = true")
+    assert said.text.count("error:") == 2, said.text
+    check(delete + 'columns.name = { key = true, from = "header.x-owner" }\ncolumns.link = { ignored = true }\n', good=True)
+
+
 def test_a_column_that_must_not_be_null_is_missed(check):
     said = check('[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "shows"\ncolumns.id = {}\ncolumns.at = {}\n', good=True)
     said.names('"shows"', 'warning: endpoint /a: new rows have no "name"', "columns.name")

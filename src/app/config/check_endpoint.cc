@@ -204,7 +204,12 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
              "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
   }
   for (const auto& [name, column] : writing.columns) {
-    if (!column.ignored.value || column.from) continue;
+    const bool unwritten = column.ignored.value && !column.from;
+    if (has_table && method == http::Method::delete_ && !unwritten && !column.key) {
+      complain(name.position, fmt::format("\"{}\" is not a key, and a DELETE takes keys only", name.value),
+               "add key = true");
+    }
+    if (!unwritten) continue;
     if (column.key || column.required.value || column.default_value || column.type) {
       complain(column.ignored.position,
                fmt::format("the column \"{}\" is ignored, so it has no other keys", name.value),
