@@ -120,6 +120,31 @@ def test_the_constraint_that_a_row_breaks_is_named(target):
     assert "-:4: is outside of what is allowed (price_positive)" in said
 
 
+EXPORTS = {"csv": 'id,g,name\n1,2,"a"\n2,4,"c"\n', "csj": '"id","g","name"\n1,2,"a"\n2,4,"c"\n',
+           "ndjson": '{"id":1,"g":2,"name":"a"}\n{"id":2,"g":4,"name":"c"}\n', "json": '[{"id":1,"g":2,"name":"a"},{"id":2,"g":4,"name":"c"}]'}
+
+
+def test_columns_that_the_database_generates_are_passed_over(target):
+    """So that a table's own export can be imported."""
+    target.query("DROP TABLE IF EXISTS made")
+    target.query("CREATE TABLE made (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) STORED, name text)")
+    for kind, text in EXPORTS.items():
+        target.query("DELETE FROM made")
+        target.query("INSERT INTO made (id, name) VALUES (1, 'a'), (2, 'b')")
+        said = target.run("made", "-", "--format", kind, stdin=text)
+        assert "made: 2 rows: 0 inserted, 1 updated, 1 unchanged" in said, kind
+        assert [tuple(map(str, row)) for row in target.query("SELECT id, g, name FROM made ORDER BY id")] == [("1", "2", "a"), ("2", "4", "c")]
+    for arguments in (["--key", "g"], []):
+        if arguments == []:
+            if target.kind == "sqlite":
+                continue  # no key of a table may be generated there
+            target.query("DROP TABLE made")
+            target.query("CREATE TABLE made (id int, g int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text)")
+        for kind, text in EXPORTS.items():
+            assert 'the database makes the values of the key "g" itself' in target.run(
+                "made", "-", "--format", kind, *arguments, stdin=text, code=2), kind
+
+
 @pytest.mark.parametrize("given, delimiter", [(";", ";"), ("\\t", "\t"), ("\t", "\t"), ("|", "|"), ("x", "x")])
 def test_the_delimiter_of_csv(target, given, delimiter):
     rows = [["a,b", "1", "1"], [f'c{delimiter}"d\ne', "2", ""], [",,", "3", "3.5"]]
@@ -156,6 +181,8 @@ def test_what_is_not_of_the_columns_type_is_named(target):
         (target.folder / "films.csv").write_text(f"id,slug,score\n{row}\n")
         told = target.run("films", "films.csv", code=1)
         assert "films.csv:2:" in told and column in told, told
+    told = target.run("films", "-", "--format", "ndjson", stdin='{"id":1,"slug":"a","score":true}\n', code=1)
+    assert "-:1:" in told and "score" in told, told
     assert target.rows() == []
 
 

@@ -228,7 +228,18 @@ class Import {
         return fault(fmt::format("{} has no column \"{}\"", options_.table, key), exit_usage);
     }
     keys_ = options_.keys;
-    if (!keys_.empty()) return {};
+    if (keys_.empty()) {
+      if (auto read = read_primary_key(); !read) return read;
+    }
+    for (const std::string& key : keys_) {
+      if (!table_.find(key)->generated) continue;
+      return fault(fmt::format("the database makes the values of the key \"{}\" itself: --key names another", key),
+                   exit_usage);
+    }
+    return {};
+  }
+
+  Outcome<void> read_primary_key() {
     // Read by the database itself: the table's name is quoted as the statements that write it have it.
     const bool sqlite = dialect_ == sql::Dialect::sqlite;
     const std::string text = sqlite ? "SELECT name FROM pragma_table_info(:table) WHERE pk > 0 ORDER BY pk"
@@ -261,7 +272,8 @@ class Import {
       if (!column.generated) all.push_back(column.name);
     }
     if (format == api::BodyFormat::json || format == api::BodyFormat::ndjson) return all;
-    const api::Shape shape{.names = all, .delimiter = delimiter_};
+    api::Shape shape{.names = all, .delimiter = delimiter_};
+    take_generated(shape);
     const auto reader = api::RowReader::make(format, shape);
     std::string seen;
     for (auto next = reader->next();; next = reader->next()) {
@@ -294,6 +306,13 @@ class Import {
     return all;
   }
 
+  // The table's own export has them.
+  void take_generated(api::Shape& shape) const {
+    for (const auto& column : table_.columns) {
+      if (column.generated) shape.names.push_back(column.name);
+    }
+  }
+
   Outcome<void> make_plan(api::BodyFormat format, const std::vector<std::string>& columns) {
     const bool objects = format == api::BodyFormat::json || format == api::BodyFormat::ndjson;
     const http::Method method = objects ? http::Method::patch : http::Method::put;
@@ -312,6 +331,7 @@ class Import {
     if (!prepared) return fault(describe(prepared.error()));
     plan_.emplace(method, endpoint_, method_options_, pattern_, std::move(*prepared));
     plan_->shape.delimiter = delimiter_;
+    take_generated(plan_->shape);
     plan_->take_types(table_);
     target_ += " " + table_.name;
     for (const std::string& name : columns) target_ += " " + sql::quoted_identifier(name);
