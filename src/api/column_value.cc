@@ -143,6 +143,7 @@ Converted column_value(ColumnKind kind, const Value& value) {
       return number(value.text, kind).value_or(refused(kind));
     case Value::Kind::boolean:
       if (kind == ColumnKind::text || sql::is_json(kind)) break;
+      if (sql::is_number_or_boolean(kind) && kind != ColumnKind::boolean) return refused(kind);
       return as(ParameterType::boolean, value.text);
     default:
       if (sql::is_number_or_boolean(kind)) return refused(kind);

@@ -87,7 +87,11 @@ TEST(ColumnValue, WhatIsWrittenInJsonIsThatInJsonsColumns) {
   }
   EXPECT_EQ(converted(ColumnKind::text, Kind::string, "a", "\"\\u0061\""), "text a");
   EXPECT_EQ(converted(ColumnKind::text, Kind::boolean, "true"), "text true");
-  EXPECT_EQ(converted(ColumnKind::integer, Kind::boolean, "true"), "boolean true");
+  EXPECT_EQ(converted(ColumnKind::integer, Kind::boolean, "true"), "! must be an integer");
+  EXPECT_EQ(converted(ColumnKind::real, Kind::boolean, "false"), "! must be a number");
+  EXPECT_EQ(converted(ColumnKind::numeric, Kind::boolean, "true"), "! must be a number");
+  EXPECT_EQ(converted(ColumnKind::boolean, Kind::boolean, "true"), "boolean true");
+  EXPECT_EQ(converted(ColumnKind::any, Kind::boolean, "true"), "boolean true");
   EXPECT_EQ(converted(ColumnKind::integer, Kind::json, "[1]"), "! must be an integer");
   EXPECT_EQ(converted(ColumnKind::other, Kind::json, "[1]"), "text [1]");
 }

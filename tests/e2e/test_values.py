@@ -389,8 +389,8 @@ def test_bytes_are_bytes_where_they_are_declared(films):
     assert rows("data")[-1] == ("no bytes",)
 
 
-TYPED = [("n", "integer", "abc"), ("n", "integer", "1.5"), ("ok", "boolean", "maybe"), ("ok", "boolean", "2"), ("r", "double precision", "much"),
-         ("d", "numeric", "1,5"), ("j", "json", "{no")]
+TYPED = [("n", "integer", "abc"), ("n", "integer", "1.5"), ("n", "integer", True), ("ok", "boolean", "maybe"), ("ok", "boolean", "2"),
+         ("r", "double precision", "much"), ("r", "double precision", False), ("d", "numeric", "1,5"), ("d", "numeric", True), ("j", "json", "{no")]
 TYPED_CONFIG = """
 [database.main]
 url = "{url}"
