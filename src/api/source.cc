@@ -395,7 +395,6 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         !sql::fits(sql::ParameterType::integer, text->substr(text->starts_with('+') ? 1 : 0))) {
       return refuse("must be an integer");
     }
-    if (text && text->contains('\0')) return refuse("holds a NUL character");
     if (source.checked) {
       if (source.column == sql::ColumnKind::text && !source.asks_presence) type = sql::ParameterType::text;
     } else if (text && type == sql::ParameterType::text) {
@@ -405,6 +404,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       text = converted->text;
       type = converted->type;
     }
+    // A column of JSON has been given its escape.
+    if (text && text->contains('\0')) return refuse("holds a NUL character");
     into.push_back({.text = text, .type = type});
   }
   return {};

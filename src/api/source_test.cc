@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sql/postgres/types.h"
+
 namespace sluice::api {
 namespace {
 
@@ -302,6 +304,21 @@ TEST_F(SourceTest, TheQueryIsDecodedAndNoNulGoesThrough) {
   EXPECT_EQ(bound(one), "! holds a NUL character");
   query = "q=%zz";
   EXPECT_EQ(bound(one), "! has a broken percent escape");
+}
+
+TEST_F(SourceTest, NulOfJsonGoesThroughToAColumnOfJson) {
+  const Value nul{Value::Kind::string, {"\0", 1}, R"("\u0000")"};
+  Source one = source("v", {});
+  for (const auto kind : {sql::ColumnKind::json, sql::ColumnKind::server_json}) {
+    one.column = kind;
+    EXPECT_EQ(bound(one, {nul}), nul.json);
+  }
+  for (const auto kind : {sql::ColumnKind::text, sql::ColumnKind::by_server, sql::ColumnKind::any}) {
+    one.column = kind;
+    EXPECT_EQ(bound(one, {nul}), "! holds a NUL character");
+  }
+  one.nested = sql::postgres::builtin_type(1009);  // text[]
+  EXPECT_EQ(bound(one, {{Value::Kind::json, R"(["\u0000"])"}}), "! holds a NUL character");
 }
 
 TEST_F(SourceTest, AWrongClaimIsForbiddenAndAnotherValueABadRequest) {

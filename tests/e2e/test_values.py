@@ -390,7 +390,7 @@ def test_bytes_are_bytes_where_they_are_declared(films):
 
 
 TYPED = [("n", "integer", "abc"), ("n", "integer", "1.5"), ("n", "integer", True), ("ok", "boolean", "maybe"), ("ok", "boolean", "2"),
-         ("r", "double precision", "much"), ("r", "double precision", False), ("d", "numeric", "1,5"), ("d", "numeric", True), ("j", "json", "{no")]
+         ("r", "double precision", "much"), ("r", "double precision", False), ("d", "numeric", "1,5"), ("d", "numeric", True), ("j", "json", "{no"), ("jb", "jsonb", "{no")]
 TYPED_CONFIG = """
 [database.main]
 url = "{url}"
@@ -407,7 +407,10 @@ existing = "SELECT t FROM typed"
 columns.t.key = true
 [[endpoint]]
 path = "/own"
-post = "INSERT INTO typed (n, ok, r, d, j, t) VALUES (:n, :ok, :r, :d, :j, :t)"
+post = "INSERT INTO typed (n, ok, r, d, j, jb, t) VALUES (:n, :ok, :r, :d, :j, :jb, :t)"
+[[endpoint]]
+path = "/json"
+get = "SELECT t, j FROM typed ORDER BY t"
 [[endpoint]]
 path = "/ok/{{ok}}"
 get = "SELECT n FROM typed WHERE ok = :ok"
@@ -424,13 +427,14 @@ def typed(request, sluice, tmp_path):
     lines = "".join(f"columns.{column} = {{}}\n" for column in columns)
     server = sluice(TYPED_CONFIG.format(url=url, columns=lines + "columns.t.required = true"))
     with server.connect() as connection:
+        connection.kind = request.param
         yield connection
 
 
 def test_what_is_not_of_the_columns_type_is_refused(typed):
     for column, _, wrong in TYPED:
         for content, body in (("text/csv", f't,{column}\na,"{wrong}"\n'), ("application/json", json.dumps([{"t": "a", column: wrong}]))):
-            if column == "j" and content != "text/csv":
+            if column in ("j", "jb") and content != "text/csv":
                 continue  # a string of JSON
             for method, target in (("POST", "/typed"), ("PUT", "/typed"), ("POST", "/own")):
                 answer = typed.call(method, target, body.encode(), f"Content-Type: {content}")
@@ -465,3 +469,26 @@ def test_parameters_are_of_their_columns_type(typed):
     assert sorted(row["n"] for row in json.loads(typed.get("/ok/true").body)) == [1, 3]
     for target in ("/typed?ok=maybe", "/typed?n=abc", "/ok/maybe"):
         assert typed.get(target).status == 400, target
+
+
+def test_a_nul_in_json(typed):
+    """Its escape is JSON, which a column of JSON keeps. No text holds one, and no jsonb of PostgreSQL."""
+    rows = [b'{"t":"a","j":"x\\u0000"}', b'{"t":"b","j":{"k\\u0000":["\\u0000"]}}', b'{"t":"c","j":"x\\u0000"}']
+    for row, method, target in zip(rows, ("PUT", "POST", "POST"), ("/typed", "/typed", "/own")):
+        body = b"[" + row + b"]"
+        assert typed.call(method, target, body, "Content-Type: application/json").status in (200, 201), row
+    first = typed.get("/json").body
+    assert first == b"[" + b",\n".join(rows) + b"]\n"
+    for form, content in TYPES.items():
+        body = typed.get(f"/json.{form}").body
+        assert typed.call("PUT", "/typed", body, f"Content-Type: {content}").body == (
+            b'{"inserted":0,"updated":0,"deleted":0,"unchanged":3}'), form
+        assert typed.get("/json").body == first, form
+    for field, value in (("t", '"a\\u0000"'), ("n", '"\\u0000"'), ("jb", '"a\\u0000"'), ("jb", '["\\u0000"]')):
+        body = f'[{{"t":{value}}}]' if field == "t" else f'[{{"t":"e","{field}":{value}}}]'
+        for method, target in (("POST", "/typed"), ("PUT", "/typed"), ("POST", "/own")):
+            if field == "jb" and typed.kind == "sqlite":
+                continue
+            answer = typed.call(method, target, body.encode(), "Content-Type: application/json")
+            assert answer.status == 422, (field, method, target, answer.status, answer.body)
+    assert typed.get("/json").body == first

@@ -44,13 +44,13 @@ TEST(Csj, RefusesHeaders) {
 }
 
 TEST(Csj, RefusesBadRowsAndGoesOn) {
-  EXPECT_EQ(csj("\"a\",\"b\"\n1\n1,2,3\n1,2,\n1,\n,2\n1 2\nx,1\n\"\\u0000\",2\n1,{\"y\":\n5,6"),
+  EXPECT_EQ(csj("\"a\",\"b\"\n1\n1,2,3\n1,2,\n1,\n,2\n1 2\nx,1\n\"\\ud800\",2\n1,{\"y\":\n5,6"),
             "bad 2:0 the row has 1 of the header's 2 fields\n"
             "bad 3:1 the row has more fields than the header, which has 2\n"
             "bad 4:2 the row has more fields than the header, which has 2\n"
             "bad 5:3 b: the text ends in the middle of a row\nbad 6:4 a: a value is expected\n"
             "bad 7:5 a: a comma is expected behind a value\nbad 8:6 a: a value is expected\n"
-            "bad 9:7 a: a string holds the character NUL, which no text of a database may\n"
+            "bad 9:7 a: a lone surrogate\n"
             "bad 10:8 b: the text ends in the middle of a row\n5 6\nend");
   EXPECT_EQ(csj("\"a\"\n{\"x\":1}\n3\n", {"a.b"}),
             "bad 2:0 a: there is no field \"x\"\nbad 3:1 a: an object is expected\nend");

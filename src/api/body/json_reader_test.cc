@@ -81,13 +81,7 @@ TEST(Json, DecodesStrings) {
 }
 
 TEST(Json, RefusesStringsThatNoDatabaseTakes) {
-  for (const char* escape : {R"(\u0000)", R"(x\u0000y)"}) {
-    const std::string text = '"' + std::string(escape) + '"';
-    const std::string nul = "bad 1:0 /a: a string holds the character NUL, which no text of a database may";
-    EXPECT_EQ(value(text), nul);
-    EXPECT_EQ(value('[' + text + ']'), nul);
-    EXPECT_EQ(value('{' + text + ":1}"), nul);
-  }
+  EXPECT_EQ(json(R"({"a\u0000":1})"), "bad 1:0 a name holds the character NUL\nend of one");
   for (const char* escape : {R"(\ud800)", R"(\udc00)", R"(\ud800x)", R"(\ud800\n)", R"(\ud800\u0041)",
                              R"(\ud800\ud800)", R"(\udc00\ud800)"}) {
     EXPECT_EQ(value('"' + std::string(escape) + '"'), "bad 1:0 /a: a lone surrogate") << escape;

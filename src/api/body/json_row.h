@@ -12,10 +12,10 @@
 namespace sluice::api {
 
 // Reads one JSON value after the other into a row, in one pass: values are views into the text, or into memory of its
-// own where escapes had to be decoded. RFC 8259 strictly, and nothing that PostgreSQL takes in no text: strings are
-// valid UTF-8 without NUL and without lone surrogates, inside of objects and arrays that are passed on as well. Numbers
-// are checked but not read, so they may be of any size. (simdjson reads numbers into doubles and integers, and cannot
-// say where in a row its text was wrong; it checks the UTF-8.)
+// own where escapes had to be decoded. RFC 8259 strictly, and nothing that PostgreSQL takes in no JSON: strings are
+// valid UTF-8 without lone surrogates, inside of objects and arrays that are passed on as well. Numbers are checked but
+// not read, so they may be of any size. (simdjson reads numbers into doubles and integers, and cannot say where in a row
+// its text was wrong; it checks the UTF-8.)
 class JsonRow {
  public:
   JsonRow(FieldTree& fields, const RowLimits& limits) : fields_(fields), limits_(limits) {}

@@ -12,7 +12,7 @@
 
 namespace sluice::api {
 
-// A value as the body has it, valid UTF-8 without NUL.
+// A value as the body has it, valid UTF-8. A decoded string of JSON may hold NUL, which JSON can say and a text cannot.
 struct Value {
   enum class Kind : std::uint8_t {
     missing,  // the row does not name it
