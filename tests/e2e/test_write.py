@@ -53,6 +53,11 @@ columns.score = {{}}
 table = "films"
 columns.slug = {{ key = true, from = "query.slug" }}
 [[endpoint]]
+path = "/bodies"
+[endpoint.delete]
+table = "films"
+columns.slug = {{ key = true }}
+[[endpoint]]
 path = "/parts/{{film}}"
 get = "SELECT film FROM parts WHERE film = :film"
 patch = "UPDATE parts SET film = :other WHERE film = :film RETURNING film"
@@ -359,6 +364,10 @@ def test_no_row_is_meant_without_its_key(films):
     assert films.rows() == [("a", 1)]
     assert films.call("PATCH", "/scores", {"slug": "a", "score": 2}).status == 204
     assert films.call("DELETE", "/scores?slug=a").status == 204
+    # Without `from` it is the body's field.
+    films.call("POST", "/films", {"slug": "c"})
+    assert films.problem(400, "DELETE", "/bodies?slug=c")["parameter"] == "slug"
+    assert films.call("DELETE", "/bodies", {"slug": "c"}).status == 204
     assert films.rows() == []
 
 
