@@ -331,7 +331,8 @@ struct Guards::Case {
     if (!found[0].text) return std::nullopt;
     Compared compared{std::string(*found[0].text), Compared::Kind::text};
     if (source.from == From::claim) {
-      if (request.findings.claims->find(source.key)->kind == http::Claim::Kind::number) compared.kind = Compared::Kind::number;
+      if (request.findings.claims->find(source.key)->kind == http::Claim::Kind::number)
+        compared.kind = Compared::Kind::number;
     } else if (source.checked && !sql::is_list(source.type) && source.type != sql::ParameterType::text) {
       const bool is_flag = source.type == sql::ParameterType::boolean;
       compared.kind = is_flag ? Compared::Kind::boolean : Compared::Kind::number;
@@ -444,11 +445,11 @@ core::Task<std::optional<http::Response>> Guards::ask(const http::Request& reque
     Binder binder;
     if (auto bound = binder.bind(query.sources, request, {}, arguments); !bound) co_return refuse_value(bound.error());
     auto cursor = co_await database.query(query.statement, arguments, options);
-    if (!cursor) co_return failures.answer(cursor.error(), Failed::reading);
+    if (!cursor) co_return failures.answer(cursor.error(), Failed::reading, {}, query.sources);
     bool yes = false;
     for (bool last = false; !last;) {
       auto block = co_await (*cursor)->next();
-      if (!block) co_return failures.answer(block.error(), Failed::reading);
+      if (!block) co_return failures.answer(block.error(), Failed::reading, {}, query.sources);
       if (block->rows != 0) yes = says_yes(block->row(0));
       last = block->last;
     }
@@ -457,7 +458,8 @@ core::Task<std::optional<http::Response>> Guards::ask(const http::Request& reque
 }
 
 core::Task<sql::Result<std::optional<http::Response>>> Guards::ask(const http::Request& request,
-                                                                   sql::Transaction& transaction) const {
+                                                                   sql::Transaction& transaction,
+                                                                   std::span<const Source>& refused) const {
   std::vector<std::optional<bool>> known(queries_.size());
   std::vector<sql::Argument> arguments;
   for (;;) {
@@ -470,7 +472,10 @@ core::Task<sql::Result<std::optional<http::Response>>> Guards::ask(const http::R
       co_return std::optional(refuse_value(bound.error()));
     }
     auto done = co_await transaction.execute(query.statement, arguments);
-    if (!done) co_return std::unexpected(std::move(done.error()));
+    if (!done) {
+      refused = query.sources;
+      co_return std::unexpected(std::move(done.error()));
+    }
     known[*verdict.wanted] = done->rows.rows != 0 && says_yes(done->rows.row(0));
   }
 }

@@ -94,9 +94,10 @@ class Guards {
   [[nodiscard]] core::Task<std::optional<http::Response>> ask(const http::Request& request, sql::Database& database,
                                                               const sql::QueryOptions& options,
                                                               const Failures& failures) const;
-  // Within a transaction; an error is the transaction's end.
+  // Within a transaction; an error is the transaction's end. Then `refused` gets the sources of the query that failed.
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> ask(const http::Request& request,
-                                                                           sql::Transaction& transaction) const;
+                                                                           sql::Transaction& transaction,
+                                                                           std::span<const Source>& refused) const;
 
  private:
   enum class Truth : std::uint8_t { no, yes, unknown };

@@ -342,7 +342,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   }
   const auto transaction = database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings});
   if (plan.guards && plan.uploads.empty()) {
-    auto refused = co_await plan.guards->ask(request, *transaction);
+    auto refused = co_await plan.guards->ask(request, *transaction, rows.refused);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {
       outcome.refusal = std::move(**refused);

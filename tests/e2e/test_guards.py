@@ -1,5 +1,6 @@
 """`require`: who may do what, by claims and by what the database says, on both databases."""
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -153,3 +154,43 @@ require = "exists(SELECT 1 FROM numbers WHERE n = :n)"
     refused = run(tmp_path, config % "")
     assert refused.returncode == 3 and '":n" is the query parameter "n" in exists()' in refused.stderr, refused.stderr
     assert run(tmp_path, config % 'params.n.from = "query.n"').returncode == 0
+
+
+VALUES = '''
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/declared"
+use = ["auth"]
+require = "exists(SELECT 1 FROM members WHERE level = :level AND level > :rank)"
+params.level = "int"
+params.rank = {{ from = "claim.rank", type = "int" }}
+get = "SELECT 1 AS one"
+post = "INSERT INTO notes VALUES ('red', 'declared')"
+[[endpoint]]
+path = "/columns"
+use = ["auth"]
+require = "exists(SELECT 1 FROM members WHERE level = :level AND level > claim.rank)"
+get = "SELECT 1 AS one"
+post = "INSERT INTO notes VALUES ('red', 'columns')"
+'''
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_value_that_does_not_fit_is_named(request, sluice, tmp_path, database):
+    url = database_with(SimpleNamespace(param=database, getfixturevalue=request.getfixturevalue), tmp_path, SCHEMA)
+    server = Teams(sluice(VALUES.format(url=url, secret=SECRET.secret)))
+    reasons = {"/declared": "must be an integer"}
+    if database == "postgres":  # its columns have types
+        reasons["/columns"] = "does not fit its type"
+    for path, reason in reasons.items():
+        for method, good in (("GET", 200), ("POST", 201)):
+            answer = server.call(method, path + "?level=high", "ada", rank=1)
+            assert (answer.status, json.loads(answer.body)["detail"]) == (400, f'The parameter "level" {reason}.'), (method, path)
+            answer = server.call(method, path + "?level=2", "ada", rank="high")
+            assert (answer.status, json.loads(answer.body)["detail"]) == (403, f'The token\'s claim "rank" {reason}.'), (method, path)
+            assert server.call(method, path + "?level=2", "ada", rank=2).status == 403
+            assert server.call(method, path + "?level=2", "ada", rank=1).status == good, (method, path)
