@@ -18,13 +18,15 @@ void AccessLog::add(const http::Completion& completion) {
     line += R"(,"method":)";
     append_log_string(line, request->method_text);
     line += R"(,"target":)";
-    std::string target;
-    redaction_.append_address(target, request->target);
-    append_log_string(line, target);
+    std::string shown;
+    redaction_.append_address(shown, request->target);
+    append_log_string(line, shown);
     line += R"(,"host":)";
     append_log_string(line, request->authority);
     line += R"(,"user_agent":)";
-    append_log_string(line, request->field("user-agent"));
+    shown.clear();
+    redaction_.append_address(shown, request->field("user-agent"));
+    append_log_string(line, shown);
   }
   line += fmt::format(R"(,"status":{},"bytes":{},"duration_us":{})", completion.status, completion.body_bytes,
                       std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());

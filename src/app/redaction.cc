@@ -5,6 +5,7 @@
 
 #include "app/log_text.h"
 #include "base/credentials.h"
+#include "base/hex.h"
 
 namespace sluice::app {
 namespace {
@@ -15,6 +16,51 @@ std::string lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
   }
   return result;
+}
+
+// A character of an address, which may be escaped, also more than once: '@' is "%40" or "%2540".
+struct Character {
+  char value;
+  std::size_t size;  // as it is written
+};
+Character character_at(std::string_view text, std::size_t at) {
+  const auto is_escape = [&](std::size_t i) {
+    return i + 1 < text.size() && hex_digit(text[i]) >= 0 && hex_digit(text[i + 1]) >= 0;
+  };
+  if (text[at] != '%' || !is_escape(at + 1)) return {text[at], 1};
+  std::size_t digits = at + 1;
+  while (text.substr(digits, 2) == "25" && is_escape(digits + 2)) digits += 2;
+  return {static_cast<char>(hex_digit(text[digits]) << 4 | hex_digit(text[digits + 1])), digits + 2 - at};
+}
+
+// The text with `hidden` for each user of a URL. `changed` is filled if there are some.
+std::string_view without_users(std::string_view text, std::string& changed) {
+  if (!text.contains("//") && !text.contains('%')) return text;
+  std::size_t copied = 0;
+  char before = 0;
+  char last = ':';
+  for (std::size_t at = 0; at < text.size();) {
+    const Character slash = character_at(text, at);
+    at += slash.size;
+    // Of "//user:password@host"; "/a//b@c" is a path.
+    const bool begins = slash.value == '/' && last == '/' && (before == ':' || before == '=');
+    before = std::exchange(last, slash.value);
+    if (!begins) continue;
+    std::size_t users = at;
+    for (std::size_t end = at; end < text.size();) {
+      const Character one = character_at(text, end);
+      // What is escaped further than the slashes are belongs to the name or the password.
+      if (one.size <= slash.size && std::string_view("/?# ").contains(one.value)) break;
+      if (one.value == '@') users = end;
+      end += one.size;
+    }
+    if (users == at) continue;
+    changed += text.substr(copied, at - copied);
+    changed += Redaction::hidden;
+    copied = at = users;
+  }
+  if (copied == 0) return text;
+  return changed += text.substr(copied);
 }
 
 }  // namespace
@@ -29,32 +75,23 @@ bool Redaction::hides(std::string_view name) const {
 
 void Redaction::append_address(std::string& out, std::string_view address) const {
   std::string changed;
-  // Of "//user:password@host"; "/a//b@c" is a path.
-  for (auto slashes = address.find("//"); slashes != address.npos; slashes = address.find("//", slashes + 2)) {
-    if (slashes != 0 && address[slashes - 1] != ':') continue;
-    const std::string_view host = address.substr(slashes + 2, address.find_first_of("/?#", slashes + 2) - slashes - 2);
-    const auto at = host.rfind('@');
-    if (at == host.npos) continue;
-    std::string without(address.substr(0, slashes + 2));
-    without += hidden;
-    without += address.substr(slashes + 2 + at);
-    changed = std::move(without);
-    address = changed;
-  }
+  address = without_users(address, changed);
   const auto query = std::min(address.find_first_of("?#;"), address.size());
   out += address.substr(0, query);
-  append_query(out, address.substr(query));
+  append_parameters(out, address.substr(query));
+}
+
+void Redaction::append_query(std::string& out, std::string_view query) const {
+  std::string changed;
+  append_parameters(out, without_users(query, changed));
 }
 
 // Names end with '=' or ':'. A value may be a URL with a query string of its own, its separators may be escaped, and
 // some servers take ';' for '&'. What is hidden goes on to the next separator that no value holds.
-void Redaction::append_query(std::string& out, std::string_view query) const {
+void Redaction::append_parameters(std::string& out, std::string_view query) const {
   std::size_t name = 0;
   for (std::size_t at = 0; at < query.size();) {
-    const std::string_view next = query.substr(at, 3);
-    const std::string decoded = comparable_name(next);
-    const std::size_t size = decoded.size() == 1 ? next.size() : 1;  // "%3D" or "="
-    const char c = decoded[0];
+    const auto [c, size] = character_at(query, at);
     if ((c == '=' || c == ':') && hides(query.substr(name, at - name))) {
       out += query.substr(0, at + size);
       out += hidden;

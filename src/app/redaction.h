@@ -18,10 +18,9 @@ class Redaction {
 
   // Whether names_credential() says so, or it is one of `more`.
   [[nodiscard]] bool hides(std::string_view name) const;
-  // Appends a query string with the values of such parameters replaced.
+  // Appends a query string with the values of such parameters replaced, and `***` for the users and passwords of URLs.
   void append_query(std::string& out, std::string_view query) const;
-  // Appends a request's target, a URL or a text that contains some: what follows '?', '#' or ';' likewise, and `***`
-  // for users and passwords.
+  // Appends a request's target, a URL or a text that contains some, likewise; parameters follow '?', '#' or ';'.
   void append_address(std::string& out, std::string_view address) const;
   // Appends the fields as a JSON object, likewise; of a name that comes again, an array.
   void append_fields(std::string& out, std::span<const http::Field> fields) const;
@@ -29,6 +28,8 @@ class Redaction {
   static constexpr std::string_view hidden = "***";
 
  private:
+  void append_parameters(std::string& out, std::string_view query) const;
+
   std::vector<std::string> more_;  // as comparable_name() has them
 };
 

@@ -50,6 +50,33 @@ TEST(Redaction, OfTargets) {
   EXPECT_EQ(target("*"), "*");
 }
 
+TEST(Redaction, OfUsersHoweverTheyAreEscaped) {
+  const auto target = [](std::string_view text) {
+    std::string out;
+    Redaction().append_address(out, text);
+    return out;
+  };
+  const std::pair<const char*, const char*> queries[] = {
+      {"after=0&u=https://joe:pw@h/&x=1", "after=0&u=https://***@h/&x=1"},
+      {"u=//joe:pw@h", "u=//***@h"},
+      {"//joe:pw@h", "//***@h"},
+      {"u=https%3A%2F%2Fu:pw%40h/", "u=https%3A%2F%2F***%40h/"},
+      {"u=https%3a%2f%2fu%3apw%40h%2f&v=https://u:p%2Fw@h/", "u=https%3a%2f%2f***%40h%2f&v=https://***@h/"},
+      {"u=https://u:p%3Fw%40h", "u=https://***%40h"},
+      {"u=https%253A%252F%252Fu%253Apw%2540h%252Fb", "u=https%253A%252F%252F***%2540h%252Fb"},
+      {"u=https%3A%2F%2Fu:p%252Fw%40h", "u=https%3A%2F%2F***%40h"},
+      {"u=https%3A%2F%2Fh%2Fa%40b&at=c%2F%2Fd%40e", "u=https%3A%2F%2Fh%2Fa%40b&at=c%2F%2Fd%40e"},
+      {"u=%2F%2", "u=%2F%2"},
+      {"u=a%25b", "u=a%25b"},
+  };
+  for (const auto& [text, shown] : queries) {
+    EXPECT_EQ(query(text), shown);
+    EXPECT_EQ(target("/?u=" + std::string(text)), "/?u=" + std::string(shown));
+  }
+  EXPECT_EQ(target("bot (+https://u:pw@h/)"), "bot (+https://***@h/)");
+  EXPECT_EQ(target("bot (+https://h; bot@h)"), "bot (+https://h; bot@h)");
+}
+
 TEST(Redaction, OfAddressesInFields) {
   const std::vector<http::Field> fields = {{"Referer", "http://a/b?x=1&password=p&y#token=z"},
                                            {"X-Original-URL", "/a?token=t"},

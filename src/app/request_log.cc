@@ -141,7 +141,9 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         text(request->authority);
         break;
       case Item::user_agent:
-        if (request->has_field("user-agent")) text(request->field("user-agent"));
+        if (!request->has_field("user-agent")) break;
+        redaction_.append_address(shown, request->field("user-agent"));
+        text(shown);
         break;
       case Item::headers: {
         // As text: the column may be of any type that takes JSON.

@@ -116,26 +116,36 @@ def test_requests_become_rows_without_credentials(sluice, log):
 
 SPELLINGS = ["token", "access_token", "Password", "api_key", "API-KEY", "client_secret", "sig", "%74oken", "pass%77ord", "pin"]
 
+AGENTS = {"bot (+https://ada:hush@h/)": "bot (+https://***@h/)", "bot https://h/?token=hush": "bot https://h/?token=***"}
+
 
 def test_both_logs_hide_the_same(sluice, log):
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""), server='access_log = "stdout"')
     targets = [f"/films/alien?x=1&{name}=hush&y=2" for name in SPELLINGS]
     targets += ["/films/alien?token%3Dhush", "/films/alien?token:hush", "/films/alien?next=%2Fa%3Ftoken%3Dhush"]
+    targets += ["/films/alien?x=1&u=https://ada:hush@h/", "/films/alien?u=https%3A%2F%2Fada:hush%40h/"]
     targets += ["/films/alien?next=/a?token=hush", "/films/alien?x=1;token=hush", "/none?token=hush", "/films/alien?token=a?hush;hush"]
     with server.connect() as connection, http2.Client(server.port) as client:
         for target in targets:
             connection.get(target)
             client.get(target)
         connection.get(f"http://test{targets[0]}")
-    count = 2 * len(targets) + 1
-    rows = log.rows("target, query", count)
+        for agent in AGENTS:
+            connection.get(targets[0], f"User-Agent: {agent}")
+    count = 2 * len(targets) + 1 + len(AGENTS)
+    rows = log.rows("target, query, user_agent", count)
     server.stop()
-    lines = [json.loads(line)["target"] for line in server.log.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    agents = [line["user_agent"] for line in lines if line["user_agent"]]
+    assert sorted(agents) == sorted(row["user_agent"] for row in rows if row["user_agent"]) == sorted(AGENTS.values())
+    lines = [line["target"] for line in lines]
     shown = [f"/films/alien?x=1&{name}=***&y=2" for name in SPELLINGS]
     shown += ["/films/alien?token%3D***", "/films/alien?token:***", "/films/alien?next=%2Fa%3Ftoken%3D***"]
+    shown += ["/films/alien?x=1&u=https://***@h/", "/films/alien?u=https%3A%2F%2F***%40h/"]
     shown += ["/films/alien?next=/a?token=***", "/films/alien?x=1;token=***", "/none?token=***", "/films/alien?token=***"]
-    assert sorted(lines) == sorted(shown * 2 + [f"http://test{shown[0]}"])
+    assert sorted(lines) == sorted(shown * 2 + [f"http://test{shown[0]}"] + [shown[0]] * len(AGENTS))
     assert sorted(row["target"] for row in rows) == sorted(lines)
+    assert all(row["query"] == row["target"].partition("?")[2] for row in rows)
     assert "hush" not in json.dumps(rows) and "hush" not in server.log
 
 
