@@ -161,7 +161,9 @@ SECRETS = [POLICY + 'secret = ["hush"]\n', POLICY + 'secret = {a = "hush"}\n', P
            '[server.headers]\nX-Api-Key = "hush" 5\n', '[server]\ncorse = 1 # hush\n', '[server]\ngrace = "hush"\n',
            '[database.b]\nurl = "sqlite:postgres://u:hush@h"\n', '[database.b]\nurl = "sqlite://u:hush@h"\n',
            endpoint("SELECT :a AS a", more='params.a = { type = "int", default = "hush" }\n'),
-           endpoint("SELECT 1 AS a", more="""require = "eq(header.x-api-key,'hush'"\n"""), endpoint("SELEC 'hush'")]
+           endpoint("SELECT 1 AS a", more="""require = "eq(header.x-api-key,'hush'"\n"""), endpoint("SELEC 'hush'"),
+           endpoint("SELECT id FROM movies WHERE nmae = 1 AND id = 'hush'"), endpoint("SELECT x'hush' AS a"), endpoint("SELECT nope, $$hush$$"),
+           endpoint("SELECT nope, $q$hush$q$"), endpoint("SELEC $$hush$$"), endpoint("SELECT nope, '{1,hush}'")]
 
 
 @pytest.mark.parametrize("text", SECRETS)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,6 +52,48 @@ constexpr std::array<std::string_view, 21> shown_keys = {
     "before", "database", "delete",  "existing",  "expect",  "from", "get", "listen", "patch", "path", "post",
     "put",    "query",    "require", "returning", "returns", "root", "sql", "table",  "type",  "use"};
 
+// Follows a statement or a requirement, and tells what of it may be shown: not its literals, unless they begin with a
+// parameter, and no comments, where an apostrophe begins no literal.
+class Literals {
+ public:
+  struct Step {
+    std::size_t size;
+    bool shows;
+  };
+  // Over what `rest` begins with.
+  Step step(std::string_view rest) {
+    if (!close_.empty()) {
+      if (!rest.starts_with(close_)) return {1, !hides_};
+      return {std::exchange(close_, {}).size(), true};
+    }
+    std::size_t open = 1;
+    if (rest[0] == '\'') {
+      close_ = "'";
+      hides_ = !rest.substr(std::min(rest.find_first_not_of("%_*?", 1), rest.size())).starts_with(':');
+      return {1, true};
+    }
+    if (rest.starts_with("--") || rest.starts_with("/*")) {
+      close_ = rest[0] == '-' ? "\n" : "*/";
+      open = 2;
+    } else if (rest[0] == '$' && rest.size() > 1 && (rest[1] < '0' || rest[1] > '9')) {
+      const auto end = std::ranges::find_if_not(rest.substr(1), [](char c) {
+        return c == '_' || (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c & 0x80) != 0;
+      });
+      if (end == rest.end() || *end != '$') return {1, true};
+      close_ = std::string(rest.begin(), end + 1);  // of $tag$
+      open = close_.size();
+    }
+    hides_ = true;
+    return {open, true};
+  }
+  [[nodiscard]] bool hides() const { return !close_.empty() && hides_; }
+  [[nodiscard]] bool hides_literal() const { return hides() && close_ != "\n" && close_ != "*/"; }
+
+ private:
+  std::string close_;  // what ends the literal or the comment; empty: outside
+  bool hides_ = false;
+};
+
 // What a message may show of the text from `begin` to `end`: keys and punctuation. Every other character is a star,
 // because a value may hold a secret whatever its key is: the key may be misspelt. Only the values of `shown_keys` are
 // shown, without the literals in SQL and in requirements, unless those begin with a parameter, and booleans and short
@@ -66,8 +111,7 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
   std::string nested;      // '[' and '{' of the lists and inline tables that are open
   char before = 0;         // the last character that was neither space nor part of a word
   bool in_value = false;
-  bool in_literal = false;
-  bool hides_literal = false;
+  Literals literals;
   while (at < end) {
     const std::string_view rest = text.substr(at);
     const char c = rest[0];
@@ -79,12 +123,12 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
         if (nested.empty()) key = {};
         continue;
       }
-      if (c == '\'') {
-        const auto first = std::min(rest.find_first_not_of("%_*?", 1), rest.size());
-        in_literal = !in_literal;
-        hides_literal = in_literal && !rest.substr(first).starts_with(':');
+      if (c == '\\' && quote[0] == '"') {
+        take(2, shows && !literals.hides());
+      } else {
+        const auto [size, shown_too] = literals.step(rest);
+        take(size, shows && shown_too);
       }
-      take(c == '\\' && quote[0] == '"' ? 2 : 1, shows && (c == '\'' || !hides_literal));
     } else if (c == '\n') {
       in_value = !nested.empty() && nested.back() == '[';
       if (nested.empty()) key = {};
@@ -97,7 +141,7 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
       take(std::min(rest.find('\n'), rest.size()) - 1, false);
     } else if (c == '"' || c == '\'') {
       quote = rest.substr(0, rest.substr(0, 3) == std::string(3, c) ? 3 : 1);
-      in_literal = hides_literal = false;
+      literals = {};
       if (!in_value) key = {};
       before = c;
       take(quote.size(), true);
@@ -126,6 +170,48 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
 }
 
 }  // namespace
+
+std::string without_literals(std::string message, std::string_view statement) {
+  const auto is_word = [](char c) {
+    return c == '_' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c));
+  };
+  std::vector<std::string_view> hidden;
+  const auto hide = [&](std::string_view literal) {
+    if (std::ranges::any_of(literal, is_word)) hidden.push_back(literal);
+  };
+  Literals literals;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < statement.size();) {
+    const bool inside = literals.hides_literal();
+    const std::size_t size = literals.step(statement.substr(at)).size;
+    if (inside && !literals.hides_literal()) hide(statement.substr(begin, at - begin));
+    at += size;
+    if (!inside) begin = at;
+  }
+  if (literals.hides_literal()) hide(statement.substr(begin));
+  // The longest first: another may be a part of it.
+  std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
+  constexpr std::string_view mask = "***";
+  for (const std::string_view literal : hidden) {
+    for (auto at = message.find(literal); at != message.npos; at = message.find(literal, at)) {
+      const auto end = at + literal.size();
+      const bool alone = (at == 0 || !is_word(message[at - 1])) && (end == message.size() || !is_word(message[end]));
+      if (alone) message.replace(at, literal.size(), mask);
+      at += alone ? mask.size() : 1;
+    }
+  }
+  // PostgreSQL also quotes parts: the element of an array, the word of a JSON text.
+  for (auto open = message.find('"'); open != message.npos;) {
+    const auto close = message.find('"', open + 1);
+    if (close == message.npos) break;
+    const std::string part = message.substr(open + 1, close - open - 1);
+    const bool hides = std::ranges::any_of(part, is_word) &&
+                       std::ranges::any_of(hidden, [&](std::string_view literal) { return literal.contains(part); });
+    if (hides) message.replace(open + 1, part.size(), mask);
+    open = message.find('"', open + (hides ? mask.size() : part.size()) + 2);
+  }
+  return message;
+}
 
 std::uint32_t count_characters(std::string_view text) {
   return static_cast<std::uint32_t>(std::ranges::count_if(text, [](char byte) { return !continues(byte); }));

@@ -73,6 +73,10 @@ struct Errors {
   [[nodiscard]] std::string text() const;
 };
 
+// What a database says of a statement, with `***` for the statement's literals that render() masks, and for what the
+// message quotes of them.
+[[nodiscard]] std::string without_literals(std::string message, std::string_view statement);
+
 // How many characters a text has: bytes that don't continue another.
 [[nodiscard]] std::uint32_t count_characters(std::string_view text);
 

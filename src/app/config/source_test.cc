@@ -1,5 +1,7 @@
 #include "app/config/source.h"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "app/config/document.h"
@@ -64,6 +66,9 @@ TEST(Render, MasksValues) {
       {R"(get = "SELECT \"a\" WHERE b = :b AND c = 'hush' AND d = 'e'")",
        R"(get = "SELECT \"a\" WHERE b = :b AND c = '****' AND d = '*'")"},
       {R"(get = "SELECT ':a', '%:b%', 'a:b', '")", R"(get = "SELECT ':a', '%:b%', '***', '")"},
+      {R"(get = "SELECT $$hush$$, $q$it's$q$, $1, a$1$b, 'c'")",
+       R"(get = "SELECT $$****$$, $q$****$q$, $1, a$1$b, '*'")"},
+      {R"(get = "SELECT /* it's */ 'a' -- b's")", R"(get = "SELECT /********/ '*' --****")"},
       {R"-(require = ["eq(header.x-api-key,'hush')", "b"])-", R"-(require = ["eq(header.x-api-key,'****')", "b"])-"},
       {R"(type = "a' #", b = 'c')", R"(type = "a'**", * = '*')"},
       {R"(path = "/a" secret = "b")", R"(path = "/a" ****** = "*")"},
@@ -84,6 +89,24 @@ TEST(Render, MasksStringsOfSeveralLines) {
       "#*****", "a = \"",     "secret = \"\"\"", "****", "**\"\"\"", "get = \"\"\"", "SELECT '*", "*'",
       "\"\"\"", "before = [", "  \"SELECT\",",   "]",    "x = [",    "\"*\",",       "* = 1"};
   for (std::uint32_t i = 0; i < std::size(lines); ++i) EXPECT_EQ(shown(i + 1), lines[i]) << i;
+}
+
+TEST(WithoutLiterals, MessagesOfDatabases) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"SELECT 'hush'", R"(invalid input syntax for type integer: "hush")",
+       R"(invalid input syntax for type integer: "***")"},
+      {"SELECT x'hush'", R"(unrecognized token: "x'hush'")", R"(unrecognized token: "x'***'")"},
+      {"SELECT $q$hush$q$", R"(syntax error at or near "$q$hush$q$")", R"(syntax error at or near "$q$***$q$")"},
+      {"SELECT $$a$$, 'a-b'", R"(near "'a-b'": "a")", R"(near "'***'": "***")"},
+      {"SELECT 'it''s hush'", R"(invalid: "it's hush")", R"(invalid: "***'***")"},
+      {"SELECT '{1,hush}'", R"(invalid: "hush" "1")", R"(invalid: "***" "***")"},
+      {R"(SELECT '{"a": hush}')", R"(Token "hush" is invalid: {"a": hush})", R"(Token "***" is invalid: ***)"},
+      {"SELECT 'a', '', nmae", "no such column: nmae, \"nmae\"", "no such column: nmae, \"nmae\""},
+      {"SELECT ':name', '%:q%'", R"(near "':name'" and "%:q%")", R"(near "':name'" and "%:q%")"},
+      {"-- it's\nSELECT 'hush'", R"(no such: "hush")", R"(no such: "***")"},
+      {"SELECT 'hush", R"(unrecognized token: "'hush")", R"(unrecognized token: "'***")"},
+  };
+  for (const auto& [statement, message, shown] : cases) EXPECT_EQ(without_literals(message, statement), shown);
 }
 
 TEST(Render, CutsLongLinesAroundTheError) {

@@ -20,8 +20,8 @@ Diagnostic statement_refused(std::string_view whose, const Located<std::string>&
         "slices.";
   }
   if (!error.sqlstate.empty()) hint += fmt::format("{}SQLSTATE {}", hint.empty() ? "" : " ", error.sqlstate);
-  return {source.locate(statement.position, error.position), fmt::format("{}: {}", whose, error.message),
-          std::move(hint)};
+  return {source.locate(statement.position, error.position),
+          fmt::format("{}: {}", whose, without_literals(error.message, statement.value)), std::move(hint)};
 }
 
 namespace {
