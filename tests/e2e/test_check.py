@@ -162,8 +162,8 @@ SECRETS = [POLICY + 'secret = ["hush"]\n', POLICY + 'secret = {a = "hush"}\n', P
            '[database.b]\nurl = "sqlite:postgres://u:hush@h"\n', '[database.b]\nurl = "sqlite://u:hush@h"\n',
            endpoint("SELECT :a AS a", more='params.a = { type = "int", default = "hush" }\n'),
            endpoint("SELECT 1 AS a", more="""require = "eq(header.x-api-key,'hush'"\n"""), endpoint("SELEC 'hush'"),
-           endpoint("SELECT id FROM movies WHERE nmae = 1 AND id = 'hush'"), endpoint("SELECT x'hush' AS a"), endpoint("SELECT nope, $$hush$$"),
-           endpoint("SELECT nope, $q$hush$q$"), endpoint("SELEC $$hush$$"), endpoint("SELECT nope, '{1,hush}'")]
+           endpoint("SELECT 'hush'::int AS a"), endpoint("SELECT x'hush' AS a"), endpoint("SELECT nope, $$hush$$"),
+           endpoint("SELECT nope, $q$hush$q$"), endpoint("SELEC $$hush$$"), endpoint("SELECT '{1,hush}'::int[] AS a")]
 
 
 @pytest.mark.parametrize("text", SECRETS)
