@@ -77,8 +77,8 @@ struct DatabaseOptions {
         "row_limit", &DatabaseOptions::row_limit,
         "The longest row of an answer. One that is longer ends the answer: with 500, or by cutting it where rows have "
         "been sent. SQLite: also the longest text or BLOB, stored or computed: a statement that meets a longer one is "
-        "answered 400, or "
-        "422 where it writes. It also bounds how long one call of a function can take, which no timeout ends.",
+        "answered 400, or 422 where it writes. No timeout ends one call of a function, and some take minutes for texts "
+        "that this allows: see \"What a timeout does not end\" in operating.md.",
         {.min = 256_KiB, .max = 900_MiB});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
             "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
