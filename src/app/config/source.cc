@@ -193,6 +193,7 @@ std::string without_literals(std::string message, std::string_view statement) {
   std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
   constexpr std::string_view mask = "***";
   for (const std::string_view literal : hidden) {
+    if (literal.size() < 3) break;  // a word of the message; quoted, it is hidden below
     for (auto at = message.find(literal); at != message.npos; at = message.find(literal, at)) {
       const auto end = at + literal.size();
       const bool alone = (at == 0 || !is_word(message[at - 1])) && (end == message.size() || !is_word(message[end]));

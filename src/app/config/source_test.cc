@@ -98,11 +98,12 @@ TEST(WithoutLiterals, MessagesOfDatabases) {
       {"SELECT x'hush'", R"(unrecognized token: "x'hush'")", R"(unrecognized token: "x'***'")"},
       {"SELECT $q$hush$q$", R"(syntax error at or near "$q$hush$q$")", R"(syntax error at or near "$q$***$q$")"},
       {"SELECT $$a$$, 'a-b'", R"(near "'a-b'": "a")", R"(near "'***'": "***")"},
-      {"SELECT 'it''s hush'", R"(invalid: "it's hush")", R"(invalid: "***'***")"},
+      {"SELECT 'it''s hush'", R"(invalid: "it's hush")", R"(invalid: "it'***")"},
       {"SELECT '{1,hush}'", R"(invalid: "hush" "1")", R"(invalid: "***" "***")"},
       {R"(SELECT '{"a": hush}')", R"(Token "hush" is invalid: {"a": hush})", R"(Token "***" is invalid: ***)"},
       {"SELECT 'a', '', nmae", "no such column: nmae, \"nmae\"", "no such column: nmae, \"nmae\""},
       {"SELECT ':name', '%:q%'", R"(near "':name'" and "%:q%")", R"(near "':name'" and "%:q%")"},
+      {"PREPARE TRANSACTION 'a'", "a statement may not", "a statement may not"},
       {"-- it's\nSELECT 'hush'", R"(no such: "hush")", R"(no such: "***")"},
       {"SELECT 'hush", R"(unrecognized token: "'hush")", R"(unrecognized token: "'***")"},
   };
