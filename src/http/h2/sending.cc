@@ -327,8 +327,8 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
   return full_ ? NGHTTP2_ERR_PAUSE : 0;
 }
 
-// Who lets a window open by a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts the
-// frame off the windows when it is back.
+// A client that opens a window a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts
+// the frame off the windows when it is back.
 void Session::count_progress(Stream& stream, std::size_t size) {
   const Instant now = engine_.reactor.now();
   const std::uint32_t slowest = options().slowest_client;
