@@ -7,7 +7,7 @@
 #include "api/negotiation.h"
 #include "api/version.h"
 #include "base/time.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::api {
 

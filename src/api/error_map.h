@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/options.h"
-#include "http/message.h"
+#include "http/response.h"
 #include "sql/database.h"
 
 namespace sluice::api {

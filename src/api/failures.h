@@ -7,7 +7,7 @@
 #include "api/error_map.h"
 #include "api/source.h"
 #include "base/log.h"
-#include "http/message.h"
+#include "http/response.h"
 #include "sql/database.h"
 
 namespace sluice::api {

@@ -5,7 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "sql/encode/encoder.h"
 
 namespace sluice::api {

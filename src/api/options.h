@@ -9,7 +9,7 @@
 
 #include "api/changes/options.h"
 #include "base/declare.h"
-#include "http/message.h"
+#include "http/request.h"
 #include "sql/encode/format.h"
 #include "sql/options.h"
 #include "sql/parallel.h"

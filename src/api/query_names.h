@@ -8,7 +8,8 @@
 
 #include "api/options.h"
 #include "api/source.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 namespace sluice::api {
 

@@ -9,7 +9,8 @@
 #include "api/body/row_reader.h"
 #include "base/result.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 // What answers say of request bodies that cannot be taken (RFC 9457).
 namespace sluice::api {

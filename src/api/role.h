@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "api/source.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "sql/options.h"
 #include "sql/transaction.h"
 

@@ -13,7 +13,7 @@
 #include "api/schema/row_check.h"
 #include "api/set_endpoint.h"
 #include "api/source.h"
-#include "http/message.h"
+#include "http/request.h"
 #include "sql/staging.h"
 
 namespace sluice::api {

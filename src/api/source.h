@@ -12,7 +12,8 @@
 
 #include "api/body/row_reader.h"
 #include "api/options.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/router.h"
 #include "sql/column_kind.h"
 #include "sql/database.h"

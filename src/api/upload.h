@@ -9,7 +9,8 @@
 #include "api/source.h"
 #include "core/task.h"
 #include "http/blob.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 // Files that come with a request, on their way into stores.
 namespace sluice::api {

@@ -10,7 +10,8 @@
 
 #include "api/source.h"
 #include "http/entity_tag.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "sql/database.h"
 #include "sql/encode/format.h"
 

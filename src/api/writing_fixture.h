@@ -10,7 +10,8 @@
 
 #include "core/reactor.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "sql/database.h"
 #include "sql/set/set.h"
 

@@ -67,7 +67,7 @@ class Admin::Metrics final : public http::Handler {
     DatabaseMetrics databases;
     files::Cache::Counters files;
     http::compress::Counters compression;
-    http::ws::Counters websockets;
+    ws::Counters websockets;
     RequestLog::Counters request_log;
     std::vector<files::Store::Counters> stores(plan_->options.stores.size());
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());

@@ -135,7 +135,8 @@ void ServerMetrics::render(MetricsText& out) const {
   out.sample("sluice_body_bytes", {}, static_cast<double>(sum_.bodies.held));
   out.family("sluice_body_bytes_max", "gauge", "Memory that they may take: [server] body_memory.");
   out.sample("sluice_body_bytes_max", {}, static_cast<double>(sum_.bodies.limit));
-  out.family("sluice_bodies_refused_total", "counter", "Requests answered 503 and streams refused: there was no memory for them.");
+  out.family("sluice_bodies_refused_total", "counter",
+             "Requests answered 503 and streams refused: there was no memory for them.");
   out.sample("sluice_bodies_refused_total", {}, static_cast<double>(sum_.bodies.refused));
   out.family("sluice_bodies_cut_total", "counter", "Slow requests answered 503: others needed the memory.");
   out.sample("sluice_bodies_cut_total", {}, static_cast<double>(sum_.bodies.cut));
@@ -162,7 +163,7 @@ void ServerMetrics::render(MetricsText& out) const {
   }
 }
 
-void render(const http::ws::Counters& counters, MetricsText& out) {
+void render(const ws::Counters& counters, MetricsText& out) {
   out.family("sluice_websockets_open", "gauge", "WebSocket conversations.");
   out.sample("sluice_websockets_open", {}, static_cast<double>(counters.open));
   out.family("sluice_websockets_total", "counter", "WebSocket conversations begun.");

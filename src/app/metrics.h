@@ -13,8 +13,8 @@
 #include "gateway/jwt/counters.h"
 #include "http/compress/body.h"
 #include "http/server.h"
-#include "http/ws/counters.h"
 #include "sql/database.h"
+#include "ws/counters.h"
 
 namespace sluice::app {
 
@@ -96,7 +96,7 @@ void render(const files::Cache::Counters& files, MetricsText& out);
 // By store, as `names` are.
 void render(const std::vector<files::Store::Counters>& stores, const std::vector<std::string>& names, MetricsText& out);
 void render(const http::compress::Counters& compression, MetricsText& out);
-void render(const http::ws::Counters& counters, MetricsText& out);
+void render(const ws::Counters& counters, MetricsText& out);
 // By policy, as `names` are.
 void render(const std::vector<gateway::jwt::Counters>& policies, const std::vector<std::string>& names,
             MetricsText& out);

@@ -17,8 +17,8 @@
 #include "gateway/options.h"
 #include "http/compress/options.h"
 #include "http/server.h"
-#include "http/ws/options.h"
 #include "sql/options.h"
+#include "ws/options.h"
 
 namespace sluice::app {
 
@@ -154,7 +154,7 @@ struct Options {
   std::vector<api::resident::ResidentOptions> residents;
   std::vector<files::FilesOptions> files;
   std::vector<Named<files::StoreOptions>> stores;
-  std::vector<http::ws::WebSocketOptions> websockets;
+  std::vector<ws::WebSocketOptions> websockets;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
   std::vector<Named<api::ErrorOptions>> errors;

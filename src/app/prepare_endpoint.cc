@@ -541,7 +541,9 @@ void EndpointPreparation::take_kinds(std::string_view statement, std::span<api::
   const auto met = met_columns(statement, sources.size(), sql::Mentions::any);
   for (std::size_t i = 0; i < met.size(); ++i) {
     if (met[i] == nullptr) continue;
-    const sql::TableColumn column{.not_null = met[i]->not_null, .kind = sql::sqlite_column_kind(met[i]->type)};
+    sql::TableColumn column;
+    column.not_null = met[i]->not_null;
+    column.kind = sql::sqlite_column_kind(met[i]->type);
     api::take_column(column, sources[i]);
   }
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "http/message.h"
+#include "http/fields.h"
 
 namespace sluice::app {
 

@@ -218,7 +218,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
     const auto& options = plan_->options.websockets[websocket.index];
-    auto endpoint = std::make_unique<http::ws::Endpoint>(options, echo_);
+    auto endpoint = std::make_unique<http::websocket::Endpoint>(options, echo_);
     websockets_.push_back(endpoint.get());
     http::Router::Route route{.pattern = websocket.pattern, .handlers = {}, .upgrades = true};
     route.policy = compile(options.use);
@@ -332,7 +332,7 @@ Service::Snapshot Service::snapshot() const {
   for (const auto& database : databases_) result.databases.push_back(database->readings());
   for (const auto* files : files_) result.files.add(files->counters());
   if (compression_) result.compression = compression_->counters();
-  for (const http::ws::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
+  for (const http::websocket::Endpoint* websocket : websockets_) result.websockets += websocket->counters();
   return result;
 }
 

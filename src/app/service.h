@@ -27,7 +27,7 @@
 #include "http/redirect.h"
 #include "http/router.h"
 #include "http/server.h"
-#include "http/ws/endpoint.h"
+#include "http/websocket/endpoint.h"
 #include "sql/database.h"
 #include "sql/open.h"
 
@@ -92,7 +92,7 @@ class Service final : http::Observer {
     files::Cache::Counters files;
     RequestLog::Counters request_log;
     http::compress::Counters compression;
-    http::ws::Counters websockets;
+    ws::Counters websockets;
     std::vector<files::Store::Counters> stores;                // by store
     std::vector<gateway::jwt::Counters> policies;              // by policy
     std::vector<api::changes::Counters> changes;               // by index in Plan::changes
@@ -114,13 +114,13 @@ class Service final : http::Observer {
   std::vector<std::unique_ptr<sql::Database>> databases_;
   std::vector<std::unique_ptr<api::resident::Resident>> residents_;  // by index in Plan::residents
   std::vector<std::unique_ptr<api::changes::Feed>> feeds_;           // by index in Plan::changes
-  http::ws::Echo echo_;
+  http::websocket::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
   std::vector<std::unique_ptr<files::Store>> stores_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
-  std::vector<const files::StaticFiles*> files_;       // those of the handlers and the stores
-  std::vector<const http::ws::Endpoint*> websockets_;  // among the handlers
+  std::vector<const files::StaticFiles*> files_;              // those of the handlers and the stores
+  std::vector<const http::websocket::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   const Redaction redaction_;  // of both logs
   std::optional<AccessLog> access_log_;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "http/compress/options.h"
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::files {
 

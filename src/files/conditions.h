@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "http/message.h"
+#include "http/fields.h"
 
 namespace sluice::files {
 

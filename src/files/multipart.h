@@ -12,7 +12,7 @@
 #include "core/mailbox.h"
 #include "files/file.h"
 #include "files/ranges.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::files {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "http/message.h"
+#include "http/fields.h"
 
 namespace sluice::files {
 namespace {

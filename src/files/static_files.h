@@ -17,7 +17,8 @@
 #include "files/listing.h"
 #include "files/options.h"
 #include "files/ranges.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 
 namespace sluice::files {

@@ -9,7 +9,8 @@
 #include "base/result.h"
 #include "core/slab.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 // Files that clients send and fetch, as values between those who keep them and those who know what they are for.
 namespace sluice::http {

@@ -9,7 +9,7 @@ namespace {
 
 using Taken = BodyBudget::Share::Taken;
 
-struct TestShare : BodyBudget::Share {
+struct TestShare final : BodyBudget::Share {
   TestShare(BodyBudget& budget, std::uint64_t& connection) : Share(budget, connection) {}
   void cut() override { ++cuts; }
   int cuts = 0;

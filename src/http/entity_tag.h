@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::http {
 

@@ -2,7 +2,8 @@
 
 #include <optional>
 
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 namespace sluice::http {
 

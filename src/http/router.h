@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "http/message.h"
 #include "http/policy.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 
 namespace sluice::http {

@@ -13,7 +13,8 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/body_budget.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "net/tls/context.h"
 
 namespace sluice::http {

@@ -61,7 +61,7 @@ class Talk final : public Upgrade {
  public:
   explicit Talk(int& count) : count_(count) { ++count_; }
   ~Talk() override { --count_; }
-  core::Task<void> run(Duplex& duplex) override {
+  core::Task<void> run(net::Duplex& duplex) override {
     duplex_ = &duplex;
     Buffer buffer;
     bool goes_on = true;
@@ -85,7 +85,7 @@ class Talk final : public Upgrade {
 
  private:
   int& count_;
-  Duplex* duplex_ = nullptr;
+  net::Duplex* duplex_ = nullptr;
   bool draining_ = false;
 };
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fuzzing.h"
-#include "http/ws/decoder.h"
-#include "http/ws/handshake.h"
+#include "http/websocket/handshake.h"
+#include "ws/decoder.h"
 
 namespace {
 

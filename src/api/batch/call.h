@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "http/message.h"
+#include "http/request.h"
 
 // A batch as it is written:
 //

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/fields.h"
 #include "http/h1/scan.h"
-#include "http/message.h"
 
 namespace sluice::api {
 namespace {

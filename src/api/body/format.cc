@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::api {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::api {
 

@@ -13,7 +13,8 @@
 #include "api/role.h"
 #include "base/log.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 #include "sql/database.h"
 

@@ -10,7 +10,8 @@
 #include "api/openapi/resident.h"
 #include "api/openapi/schema.h"
 #include "api/schema/rules.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 namespace sluice::api::openapi {
 namespace {

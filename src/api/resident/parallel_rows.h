@@ -14,7 +14,7 @@
 #include "base/buffer.h"
 #include "core/mesh.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/response.h"
 
 // Long answers of packed rows, encoded by several cores.
 //

@@ -23,7 +23,8 @@
 #include "core/mailbox.h"
 #include "core/mesh.h"
 #include "core/reactor.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 #include "sql/database.h"
 

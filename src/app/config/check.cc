@@ -306,7 +306,7 @@ class Checker {
     }
   }
 
-  void check_websocket(const http::ws::WebSocketOptions& websocket) {
+  void check_websocket(const ws::WebSocketOptions& websocket) {
     check_use(websocket.use);
     if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
       complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");

@@ -9,8 +9,8 @@
 #include "app/config/reader.h"
 #include "app/config/text.h"
 #include "app/listen.h"
+#include "http/fields.h"
 #include "http/h1/scan.h"
-#include "http/message.h"
 
 namespace sluice::app::config {
 namespace {

@@ -553,13 +553,13 @@ close_timeout = "3s"
 write_timeout = "4s"
 )");
   ASSERT_EQ(options.websockets.size(), 2u);
-  EXPECT_EQ(options.websockets[0].compression, http::ws::Compression::off);
+  EXPECT_EQ(options.websockets[0].compression, ws::Compression::off);
   EXPECT_TRUE(options.websockets[0].origins.empty());
   const auto& second = options.websockets[1];
   EXPECT_EQ(second.max_message, 2u << 20);
   EXPECT_EQ(second.max_frame->value, 64u << 10);
   EXPECT_EQ(second.origins.size(), 3u);
-  EXPECT_EQ(second.compression, http::ws::Compression::connection);
+  EXPECT_EQ(second.compression, ws::Compression::connection);
   EXPECT_EQ(second.window_bits, 10);
   EXPECT_EQ(second.ping_interval, 1min);
 }

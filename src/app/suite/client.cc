@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "http/h1/scan.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::app::suite {
 namespace {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "http/h1/scan.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::app::suite {
 namespace {

@@ -12,7 +12,7 @@
 #include "app/suite/client.h"
 #include "app/suite/diff.h"
 #include "files/media_type.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::app::suite {
 namespace {

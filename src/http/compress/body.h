@@ -10,7 +10,8 @@
 #include "http/compress/cache.h"
 #include "http/compress/encoder.h"
 #include "http/compress/turnstile.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 namespace sluice::http::compress {
 

@@ -9,7 +9,7 @@
 namespace sluice::http::compress {
 namespace {
 
-constexpr std::size_t none = FieldList::capacity;
+constexpr std::size_t none = FieldList::max_size;
 
 // Bytes of our own, or such as are kept, that replace a body which the response's fields may refer to.
 struct Replaced {
@@ -131,8 +131,7 @@ void Compression::apply(const Request& request, Response& response) {
   const int status = response.status;
   if (status < 200 || status == 204 || status == 205 || request.method == Method::connect || response.upgrade) return;
   const Findings found(response);
-  // Room for what is added here.
-  if (found.forbidden || response.fields.items().size() + 2 > FieldList::capacity) return;
+  if (found.forbidden) return;
 
   if (status == 304) {
     // It says what 200 would have said (RFC 9110, 15.4.5), or a cache takes it for another representation's.

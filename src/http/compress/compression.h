@@ -14,7 +14,8 @@
 #include "http/compress/negotiate.h"
 #include "http/compress/options.h"
 #include "http/compress/turnstile.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 #include "http/server.h"
 
 namespace sluice::http::compress {

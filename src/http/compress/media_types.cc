@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "http/compress/options.h"
-#include "http/message.h"
+#include "http/fields.h"
 
 namespace sluice::http::compress {
 namespace {

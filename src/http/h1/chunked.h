@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/buffer.h"
+#include "http/fields.h"
 #include "http/h1/parser.h"
-#include "http/message.h"
 
 namespace sluice::http::h1 {
 

@@ -330,7 +330,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
 }
 
 // The connection as its bytes, for whoever has been handed it. What came behind the request's head is read first.
-class Connection::Tunnel final : public Duplex {
+class Connection::Tunnel final : public net::Duplex {
  public:
   Tunnel(net::Stream& stream, Buffer received) : stream_(stream), received_(std::move(received)) {}
 

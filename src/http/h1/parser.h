@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::http::h1 {
 

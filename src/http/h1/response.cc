@@ -7,6 +7,7 @@
 
 #include "base/copy.h"
 #include "http/h1/scan.h"
+#include "http/response.h"
 
 namespace sluice::http::h1 {
 

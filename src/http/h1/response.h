@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 #include "http/h1/parser.h"
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::http::h1 {
 

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/response.h"
+
 namespace sluice::http::h1 {
 namespace {
 

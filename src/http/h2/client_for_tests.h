@@ -367,7 +367,7 @@ class TestHandler final : public Handler {
   class Talk final : public Upgrade {
    public:
     Talk(TestHandler& handler, const Target& target) : handler_(handler), counted_(handler.upgrades), target_(target) {}
-    core::Task<void> run(Duplex& duplex) override {
+    core::Task<void> run(net::Duplex& duplex) override {
       duplex_ = &duplex;
       if (target_.kind == "greet") {
         hear("write", co_await say(pattern(target_.seed, target_.size)));
@@ -427,7 +427,7 @@ class TestHandler final : public Handler {
     TestHandler& handler_;
     Counted counted_;
     Target target_;
-    Duplex* duplex_ = nullptr;
+    net::Duplex* duplex_ = nullptr;
     bool draining_ = false;
   };
 
@@ -502,17 +502,17 @@ class TestHandler final : public Handler {
   }
   // Holds all of the body, and says how much that was; or what the reader says of it.
   core::Task<Response> keep(Request& request) {
-    Buffer kept;
+    Buffer held;
     for (;;) {
       const auto piece = co_await request.body->read();
       if (!piece) co_return problem(400);
       if (piece->empty()) break;
       if (!request.body->keep(piece->size())) co_return problem(400);
-      kept.append(*piece);
+      held.append(*piece);
     }
     Response response;
     Buffer body;
-    body.append(std::to_string(kept.size()));
+    body.append(std::to_string(held.size()));
     response.body = std::move(body);
     co_return response;
   }

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/copy.h"
 #include "core/slab.h"
-#include "http/message.h"
+#include "http/fields.h"
 
 namespace sluice::http::h2 {
 namespace {

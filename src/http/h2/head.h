@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "http/message.h"
+#include "http/request.h"
 
 namespace sluice::http::h2 {
 

@@ -12,7 +12,8 @@
 #include "http/h2/field_encoder.h"
 #include "http/h2/guard.h"
 #include "http/h2/head.h"
-#include "http/message.h"
+#include "http/request.h"
+#include "http/response.h"
 
 struct nghttp2_session;
 

@@ -311,7 +311,7 @@ TEST_F(BodyMemoryTest, MoreThanAConnectionMayHoldIs413) {
 }
 
 TEST_F(BodyMemoryTest, ABodyThatHasComeToAStandIsCutWhereOthersNeedTheRoom) {
-  struct Other : BodyBudget::Share {
+  struct Other final : BodyBudget::Share {
     using Share::Share;
     void cut() override {}
   };

@@ -11,8 +11,9 @@
 #include "core/timer.h"
 #include "http/body_budget.h"
 #include "http/h2/head.h"
-#include "http/message.h"
 #include "http/patience.h"
+#include "http/request.h"
+#include "http/response.h"
 
 namespace sluice::http::h2 {
 

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "core/reactor.h"
 #include "core/task.h"
-#include "http/message.h"
+#include "http/response.h"
 
 namespace sluice::http::h2 {
 
@@ -22,7 +22,7 @@ class Stream;
 // It lives in the coroutine that runs the upgrade, and so may outlive its stream and its connection's last byte: from
 // then on everything is Errc::closed, and the upgrade ends by itself, as it does when an HTTP/1.1 connection is lost.
 // When it goes before its stream, the stream is ended; or reset, where a write was given up half-way.
-class Tunnel final : public Duplex {
+class Tunnel final : public net::Duplex {
  public:
   Tunnel(Session& session, Stream& stream, Upgrade& upgrade);
   Tunnel(const Tunnel&) = delete;

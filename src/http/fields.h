@@ -1,0 +1,95 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <forward_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+
+namespace sluice::http {
+
+// A header field as it came or goes: the name compares without case.
+struct Field {
+  std::string_view name;
+  std::string_view value;
+};
+
+[[nodiscard]] bool same_name(std::string_view a, std::string_view b);
+
+// Fields of a response. Values are views: static, in the list's own strings, or alive as long as the body. The first
+// `inline_capacity` take no memory of their own.
+class FieldList {
+ public:
+  static constexpr std::size_t inline_capacity = 16;
+  static constexpr std::size_t max_size = 512;  // code that passes on a peer's fields bounds them before
+
+  FieldList() {}  // leaves the items as they are: only those below size_ are ever read
+  FieldList(FieldList&& other) noexcept
+      : size_(std::exchange(other.size_, 0)),
+        trusted_(other.trusted_),
+        owned_(std::move(other.owned_)),
+        grown_(std::move(other.grown_)) {
+    take_inline(other);
+  }
+  FieldList& operator=(FieldList&& other) noexcept {
+    size_ = std::exchange(other.size_, 0);
+    trusted_ = other.trusted_;
+    owned_ = std::move(other.owned_);
+    grown_ = std::move(other.grown_);
+    take_inline(other);
+    return *this;
+  }
+
+  void add(std::string_view name, std::string_view value) {
+    if (size_ >= inline_capacity) [[unlikely]]
+      return add_further(name, value);
+    items_[size_++] = {name, value};
+  }
+  // For a name and a value that cannot hold what a peer sent, and are not for the connection to write (Content-Length
+  // and the like): they go out without being looked at again.
+  void add_trusted(std::string_view name, std::string_view value) {
+    trusted_ |= bit(size_);
+    add(name, value);
+  }
+  // Copies the value.
+  void add_owned(std::string_view name, std::string value) { add(name, own(std::move(value))); }
+  // Another value for the item at this index.
+  void set(std::size_t index, std::string_view value) {
+    SLUICE_ASSERT(index < size_);
+    data()[index].value = value;
+    trusted_ &= ~bit(index);
+  }
+  void set_owned(std::size_t index, std::string value) { set(index, own(std::move(value))); }  // copies the value
+  void remove(std::size_t index);
+  [[nodiscard]] std::span<const Field> items() const { return {const_cast<FieldList*>(this)->data(), size_}; }
+  // One bit for each item; those from the 33rd on are never trusted.
+  [[nodiscard]] std::uint32_t trusted() const { return trusted_; }
+  [[nodiscard]] std::string_view get(std::string_view name) const;
+
+ private:
+  static std::uint32_t bit(std::size_t index) { return index < 32 ? std::uint32_t{1} << index : 0; }
+  Field* data() { return size_ <= inline_capacity ? items_.data() : grown_.data(); }
+  // The view stays good when the list moves.
+  std::string_view own(std::string value) { return owned_.emplace_front(std::move(value)); }
+  void add_further(std::string_view name, std::string_view value);
+  void take_inline(const FieldList& other) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(size_, inline_capacity); ++i) items_[i] = other.items_[i];
+  }
+
+  union {
+    std::array<Field, inline_capacity> items_;
+  };
+  std::uint32_t size_ = 0;
+  std::uint32_t trusted_ = 0;
+  std::forward_list<std::string> owned_;
+  std::vector<Field> grown_;  // all items, where they are more than inline_capacity
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,84 @@
+#include "http/websocket/endpoint.h"
+
+#include <string>
+#include <utility>
+
+namespace sluice::http::websocket {
+
+core::Task<void> Echo::converse(ws::Channel& channel, const Opening&) {
+  for (;;) {
+    const auto message = co_await channel.receive();
+    if (!message) co_return;
+    if (!co_await channel.send(message->kind, message->data)) co_return;
+  }
+}
+
+class Endpoint::Conversation final : public Upgrade {
+ public:
+  Conversation(Endpoint& endpoint, std::string_view peer, Handshake handshake)
+      : endpoint_(endpoint), peer_(peer), protocol_(std::move(handshake.protocol)), deflate_(handshake.deflate) {}
+
+  core::Task<void> run(net::Duplex& duplex) override {
+    ws::Channel channel(duplex, endpoint_.pool_, endpoint_.options_, deflate_);
+    struct Place {
+      Conversation& conversation;
+      ~Place() { conversation.channel_ = nullptr; }
+    } place{*this};
+    channel_ = &channel;
+    if (draining_) channel.drain();
+    const Opening opening{.peer = peer_, .protocol = protocol_};
+    co_await endpoint_.service_.converse(channel, opening);
+    co_await channel.close();
+  }
+
+  void drain() override {
+    draining_ = true;
+    if (channel_ != nullptr) channel_->drain();
+  }
+
+ private:
+  Endpoint& endpoint_;
+  std::string peer_;
+  std::string protocol_;
+  std::optional<ws::DeflateParameters> deflate_;
+  ws::Channel* channel_ = nullptr;
+  bool draining_ = false;
+};
+
+Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service)
+    : options_{.max_frame = options.max_message,
+               .max_message = options.max_message,
+               .ping_interval = options.ping_interval,
+               .pong_timeout = options.pong_timeout,
+               .close_timeout = options.close_timeout,
+               .write_timeout = options.write_timeout},
+      service_(service) {
+  if (options.max_frame) options_.max_frame = options.max_frame->value;
+  for (const auto& origin : options.origins) policy_.origins.push_back(origin);
+  for (const auto& protocol : options.protocols) policy_.protocols.push_back(protocol);
+  if (options.compression != ws::Compression::off) {
+    policy_.deflate = DeflatePolicy{.context_takeover = options.compression == ws::Compression::connection,
+                                    .window_bits = options.window_bits};
+  }
+}
+
+core::Async<Response> Endpoint::handle(Request& request) {
+  auto judged = judge_handshake(request, policy_);
+  if (!judged) return std::move(judged.error());
+  Response response;
+  if (request.version == Version::http2) {
+    response.status = 200;
+  } else {
+    response.status = 101;
+    response.fields.add_trusted("Upgrade", "websocket");
+    response.fields.add_owned("Sec-WebSocket-Accept", std::move(judged->accept));
+  }
+  if (!judged->protocol.empty()) response.fields.add_owned("Sec-WebSocket-Protocol", judged->protocol);
+  if (!judged->extensions.empty()) {
+    response.fields.add_owned("Sec-WebSocket-Extensions", std::move(judged->extensions));
+  }
+  response.upgrade = std::make_unique<Conversation>(*this, request.peer, std::move(*judged));
+  return response;
+}
+
+}  // namespace sluice::http::websocket

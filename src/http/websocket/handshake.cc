@@ -1,0 +1,131 @@
+#include "http/websocket/handshake.h"
+
+#include <algorithm>
+#include <array>
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include "http/accept.h"
+#include "http/h1/scan.h"
+
+namespace sluice::http::websocket {
+namespace {
+
+bool is_base64_char(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || h1::is_digit(c) || c == '+' || c == '/';
+}
+
+// Sixteen bytes in base64.
+bool is_key(std::string_view text) {
+  return text.size() == 24 && text.ends_with("==") && std::ranges::all_of(text.substr(0, 22), is_base64_char);
+}
+
+int count_of(std::span<const Field> fields, std::string_view name) {
+  return static_cast<int>(
+      std::ranges::count_if(fields, [name](const Field& field) { return same_name(field.name, name); }));
+}
+
+Response not_a_websocket(const Request& request, std::string_view detail) {
+  // 426 comes with Upgrade (RFC 9110, 15.5.22), which HTTP/2 has no place for.
+  Response response = problem(request.version == Version::http2 ? 400 : 426, detail);
+  if (request.version != Version::http2) {
+    // RFC 9110, 7.8: whoever sends Upgrade names it in Connection.
+    response.fields.add_trusted("Connection", "upgrade");
+    response.fields.add_trusted("Upgrade", "websocket");
+  }
+  response.fields.add_trusted("Sec-WebSocket-Version", "13");
+  return response;
+}
+
+// The client's protocols are a list of tokens, each once, perhaps over several fields; the first that the service
+// speaks is chosen. False: malformed.
+bool choose_protocol(std::span<const Field> fields, const std::vector<std::string>& spoken, std::string& chosen) {
+  for (const Field& field : fields) {
+    if (!same_name(field.name, "sec-websocket-protocol")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const auto end = rest.find(',');
+      std::string_view item = rest.substr(0, end);
+      rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+      while (!item.empty() && h1::is_ows(item.front())) item.remove_prefix(1);
+      while (!item.empty() && h1::is_ows(item.back())) item.remove_suffix(1);
+      if (item.empty()) continue;
+      if (!h1::is_token(item)) return false;
+      if (chosen.empty() && std::ranges::find(spoken, item) != spoken.end()) chosen = item;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string accept_for(std::string_view key) {
+  const std::string text = std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+  std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
+  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  std::array<unsigned char, 29> encoded;
+  const int size = EVP_EncodeBlock(encoded.data(), digest.data(), SHA_DIGEST_LENGTH);
+  return {reinterpret_cast<const char*>(encoded.data()), static_cast<std::size_t>(size)};
+}
+
+bool is_same_origin(std::string_view origin, std::string_view authority) {
+  const auto scheme_end = origin.find("://");
+  if (scheme_end == std::string_view::npos) return false;
+  const std::string_view scheme = origin.substr(0, scheme_end);
+  const std::string_view default_port = same_name(scheme, "http") ? ":80" : same_name(scheme, "https") ? ":443" : "";
+  if (default_port.empty()) return false;
+  std::string_view host = origin.substr(scheme_end + 3);
+  for (std::string_view* text : {&host, &authority}) {
+    if (text->ends_with(default_port)) text->remove_suffix(default_port.size());
+  }
+  return !host.empty() && same_name(host, authority);
+}
+
+std::expected<Handshake, Response> judge_handshake(const Request& request, const HandshakePolicy& policy) {
+  const bool over_http2 = request.version == Version::http2;
+  if (over_http2 && request.method == Method::connect && !same_name(request.upgrade, "websocket")) {
+    return std::unexpected(problem(501, "The only protocol that is spoken here is WebSocket."));
+  }
+  if (request.method != (over_http2 ? Method::connect : Method::get) || !lists_token(request.upgrade, "websocket")) {
+    return std::unexpected(not_a_websocket(request, "Only WebSocket connections are answered here."));
+  }
+  if (request.field("sec-websocket-version") != "13" || count_of(request.fields, "sec-websocket-version") != 1) {
+    return std::unexpected(not_a_websocket(request, "The version of WebSocket that is spoken here is 13."));
+  }
+  Handshake result;
+  if (!over_http2) {
+    const std::string_view key = request.field("sec-websocket-key");
+    if (!is_key(key) || count_of(request.fields, "sec-websocket-key") != 1) {
+      return std::unexpected(problem(400, "Sec-WebSocket-Key must be there once, with 16 bytes in base64."));
+    }
+    result.accept = accept_for(key);
+  }
+
+  // Browsers send the page's origin; who sends none is no browser, and could claim any.
+  if (const int origins = count_of(request.fields, "origin"); origins != 0) {
+    const std::string_view origin = request.field("origin");
+    const bool granted = policy.origins.empty()
+                             ? is_same_origin(origin, request.authority)
+                             : std::ranges::any_of(policy.origins, [origin](const std::string& allowed) {
+                                 return allowed == "*" || same_name(allowed, origin);
+                               });
+    if (!granted || origins > 1) {
+      return std::unexpected(problem(403, "Pages of this origin may not connect here."));
+    }
+  }
+
+  if (!choose_protocol(request.fields, policy.protocols, result.protocol)) {
+    return std::unexpected(problem(400, "Sec-WebSocket-Protocol is not a list of tokens."));
+  }
+  Negotiation negotiation = negotiate_deflate(request.fields, policy.deflate.value_or(DeflatePolicy{}));
+  if (negotiation.outcome == Negotiation::Outcome::malformed) {
+    return std::unexpected(problem(400, "Sec-WebSocket-Extensions is not a list of extensions."));
+  }
+  if (negotiation.outcome == Negotiation::Outcome::agreed && policy.deflate) {
+    result.deflate = negotiation.parameters;
+    result.extensions = std::move(negotiation.response);
+  }
+  return result;
+}
+
+}  // namespace sluice::http::websocket

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/declare.h"
+
+namespace sluice::ws {
+
+enum class Compression : std::uint8_t { off, message, connection };
+
+inline NameOf<Compression> names_of(Compression) {
+  return {{"off", Compression::off}, {"message", Compression::message}, {"connection", Compression::connection}};
+}
+
+enum class ServiceKind : std::uint8_t { echo };
+
+inline NameOf<ServiceKind> names_of(ServiceKind) { return {{"echo", ServiceKind::echo}}; }
+
+// [[websocket]]
+struct WebSocketOptions {
+  Located<std::string> path;
+  ServiceKind handler = ServiceKind::echo;
+  ByteSize max_message = 1_MiB;
+  std::optional<Located<ByteSize>> max_frame;
+  std::vector<std::string> origins;
+  std::vector<std::string> protocols;
+  Compression compression = Compression::off;
+  std::uint8_t window_bits = 15;
+  Duration ping_interval = 30s;
+  Duration pong_timeout = 10s;
+  Duration close_timeout = 5s;
+  Duration write_timeout = 30s;
+  std::vector<Located<std::string>> use;
+  Position position;
+
+  static std::string check_origin(std::string_view text) {
+    const auto scheme = text.find("://");
+    const bool whole = scheme != text.npos && scheme > 0 && text.size() > scheme + 3 &&
+                       text.find_first_of("/ ?#", scheme + 3) == text.npos;
+    if (whole && ((text.starts_with("https://") && text.ends_with(":443")) ||
+                  (text.starts_with("http://") && text.ends_with(":80")))) {
+      return "must leave out the scheme's own port, as browsers do: none would match";
+    }
+    if (text == "*" || text == "null" || whole) return {};
+    return "must be an origin, such as \"https://example.com\", or \"*\"";
+  }
+  static std::string check_protocol(std::string_view text) {
+    constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
+    for (const char c : text) {
+      const bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+      if (!letter_or_digit && marks.find(c) == marks.npos)
+        return "must be a token: letters, digits and !#$%&'*+-.^_`|~";
+    }
+    return text.empty() ? "must not be empty" : std::string();
+  }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    using Self = WebSocketOptions;
+    v.field("path", &Self::path, "Where clients connect.", {.required = true});
+    v.field("handler", &Self::handler, "Who talks with them. `echo` sends every message back.", {.required = true});
+    v.field("max_message", &Self::max_message,
+            "The longest message, all its frames together and decompressed: close 1009 beyond it.",
+            {.min = 1_B, .max = 1_GiB});
+    v.field("max_frame", &Self::max_frame, "The longest frame: close 1009 beyond it. Without: as long as a message.",
+            {.min = 1_B, .max = 1_GiB});
+    v.field(
+        "origins", &Self::origins,
+        "The pages that may connect, such as `https://example.com`; `*`: all. `[]`: those of the same host and port. "
+        "Others get 403; a client that sends no Origin is no browser and passes.",
+        {.check = check_origin});
+    v.field("protocols", &Self::protocols,
+            "The subprotocols that are spoken. The first of the client's that is among them is agreed on.",
+            {.check = check_protocol});
+    v.field("compression", &Self::compression,
+            "permessage-deflate, where the client offers it. `message`: each message by itself. `connection`: with a "
+            "dictionary that lasts; smaller, and up to 200 KiB of memory for each connection.");
+    v.field("window_bits", &Self::window_bits, "The largest window of the compression, as a power of two.",
+            {.min = 9, .max = 15});
+    v.field("ping_interval", &Self::ping_interval, "After this long a silence a client is pinged.",
+            {.min = 10ms, .max = 24h});
+    v.field("pong_timeout", &Self::pong_timeout, "How long it may then stay silent before it is cut.",
+            {.min = 10ms, .max = 1h});
+    v.field("close_timeout", &Self::close_timeout, "How long a client may take to answer a close frame.",
+            {.min = 1ms, .max = 1h});
+    v.field("write_timeout", &Self::write_timeout, "How long a client may take nothing before it is cut.",
+            {.min = 1ms, .max = 24h});
+    v.field("use", &Self::use,
+            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
+    v.position(&Self::position);
+  }
+};
+
+}  // namespace sluice::ws
