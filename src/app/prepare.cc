@@ -222,9 +222,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!*endpoint) continue;
     (*endpoint)->index = static_cast<std::size_t>(&options - plan->options.endpoints.data());
     (*endpoint)->database = index;
-    if ((*endpoint)->answers()) plan->routes.push_back(options.path.value);
+    if ((*endpoint)->answers()) (*endpoint)->route = plan->add_route(options.path.value);
     if ((*endpoint)->changes) {
-      plan->routes.push_back((*endpoint)->changes->path);
+      (*endpoint)->changes_route = plan->add_route((*endpoint)->changes->path);
       plan->changes.push_back(plan->endpoints.size());
     }
     plan->endpoints.push_back(std::move(**endpoint));
@@ -238,9 +238,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!made) return unreachable(database_options, made.error());
     if (!*made) continue;
     const std::string path = "/" + options.name.value;
-    plan->routes.push_back(path);
-    if (!options.key.value.empty()) plan->routes.push_back(path + "/{key}");
+    const Plan::RouteId route = plan->add_route(path);
+    const Plan::RouteId key_route = options.key.value.empty() ? Plan::RouteId{} : plan->add_route(path + "/{key}");
     plan->residents.push_back({.pattern = *http::Pattern::parse(path),
+                               .route = route,
+                               .key_route = key_route,
                                .index = static_cast<std::size_t>(&options - plan->options.residents.data()),
                                .database = index,
                                .plan = std::move(*made),
@@ -299,13 +301,12 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
 
   for (std::size_t i = 0; i < plan->options.files.size(); ++i) {
-    plan->files.push_back({files_pattern(plan->options.files[i].path.value), i});
-    plan->routes.push_back(plan->options.files[i].path.value);
+    const std::string& path = plan->options.files[i].path.value;
+    plan->files.push_back({.pattern = files_pattern(path), .route = plan->add_route(path), .index = i});
   }
   for (std::size_t i = 0; i < plan->options.websockets.size(); ++i) {
     const std::string& path = plan->options.websockets[i].path.value;
-    plan->websockets.push_back({*http::Pattern::parse(path), i});
-    plan->routes.push_back(path);
+    plan->websockets.push_back({.pattern = *http::Pattern::parse(path), .route = plan->add_route(path), .index = i});
   }
   if (plan->batch) {
     // Only now do the endpoints stay where they are.
@@ -322,11 +323,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     const auto role = api::role_plan(plan->options.databases[plan->batch_database].value);
     plan->batch->own_fields = api::batch::own_fields(role.get(), called);
-    plan->routes.push_back(plan->options.batch->path.value);
+    plan->batch_route = plan->add_route(plan->options.batch->path.value);
   }
   if (plan->options.openapi) {
     publish(*plan);
-    plan->routes.push_back(plan->options.openapi->path.value);
+    plan->openapi_route = plan->add_route(plan->options.openapi->path.value);
   }
   return plan;
 }

@@ -25,8 +25,12 @@ namespace sluice::app {
 // A configuration made ready to serve: paths parsed, statements described by their databases. Immutable, shared by all
 // cores.
 struct Plan {
+  // Ids of routes are their indexes in `routes`.
+  using RouteId = std::uint16_t;
   struct Endpoint {
     http::Pattern pattern;
+    RouteId route = 0;
+    RouteId changes_route = 0;
     std::size_t index = 0;                         // in options.endpoints
     std::size_t database = 0;                      // index in options.databases
     std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
@@ -47,6 +51,8 @@ struct Plan {
   };
   struct Resident {
     http::Pattern pattern;
+    RouteId route = 0;
+    RouteId key_route = 0;
     std::size_t index = 0;     // in options.residents
     std::size_t database = 0;  // index in options.databases
     std::shared_ptr<const api::resident::Plan> plan;
@@ -61,15 +67,23 @@ struct Plan {
   };
   struct Files {
     http::Pattern pattern;
+    RouteId route = 0;
     std::size_t index = 0;  // in options.files
   };
   struct WebSocket {
     http::Pattern pattern;
+    RouteId route = 0;
     std::size_t index = 0;  // in options.websockets
   };
 
   // Whether an endpoint tells of changes of the database of this index.
   [[nodiscard]] bool tells_of(std::size_t database) const;
+
+  // A route's name is the pattern as it was written, for metrics and logs.
+  [[nodiscard]] RouteId add_route(std::string name) {
+    routes.push_back(std::move(name));
+    return static_cast<RouteId>(routes.size() - 1);
+  }
 
   Options options;
   std::vector<Endpoint> endpoints;
@@ -79,13 +93,15 @@ struct Plan {
   std::vector<WebSocket> websockets;
   std::optional<RequestLogPlan> request_log;
   std::optional<api::batch::Plan> batch;
-  std::size_t batch_database = 0;                                 // index in options.databases
-  std::shared_ptr<const api::openapi::Published> openapi;         // null: there is no [openapi]
+  std::size_t batch_database = 0;  // index in options.databases
+  RouteId batch_route = 0;
+  std::shared_ptr<const api::openapi::Published> openapi;  // null: there is no [openapi]
+  RouteId openapi_route = 0;
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
   std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
   Io io;                                                          // what the cores are to wait with
   std::vector<std::string> warnings;                              // what works and may still be a mistake
-  std::vector<std::string> routes;                                // patterns by route id; the first is "no route"
+  std::vector<std::string> routes;  // names; the first stands for requests that match no route
 };
 
 // Why there is no plan: text for the operator, and what the program exits with.

@@ -143,10 +143,9 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     writing_log_.spawn(request_log_->run());
   }
 
-  std::uint16_t id = 0;
   using Method = http::Method;
-  const auto add = [&](http::Router::Route route) {
-    route.id = ++id;
+  const auto add = [&](Plan::RouteId id, http::Router::Route route) {
+    route.id = id;
     if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->routes[id]);
   };
   const auto own = [&](std::unique_ptr<http::Handler> handler) {
@@ -162,7 +161,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     route.handlers[static_cast<std::size_t>(Method::get)] =
         own(std::make_unique<api::changes::Handler>(endpoint.changes, *feeds_.back(), *databases_[endpoint.database],
                                                     core.reactor(), troubles[endpoint.database].get()));
-    add(std::move(route));
+    add(endpoint.changes_route, std::move(route));
   };
   for (const Plan::Endpoint& endpoint : plan_->endpoints) {
     const api::EndpointOptions& options = plan_->options.endpoints[endpoint.index];
@@ -188,7 +187,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
       route.handlers[static_cast<std::size_t>(set->method)] =
           own(std::make_unique<api::SetEndpoint>(set, database, core.reactor(), trouble));
     }
-    if (endpoint.answers()) add(std::move(route));
+    if (endpoint.answers()) add(endpoint.route, std::move(route));
     if (endpoint.changes) add_changes(endpoint);
   }
   for (std::size_t i = 0; i < plan_->residents.size(); ++i) {
@@ -196,15 +195,16 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     residents_.push_back(std::make_unique<api::resident::Resident>(resident.plan, editions[i], core.reactor(),
                                                                    core.mailbox(), threads, &core.mesh()));
     http::Policy* const policy = compile(plan_->options.residents[resident.index].use);
-    const auto add_resident = [&](http::Pattern pattern, std::unique_ptr<http::Handler> handler) {
+    const auto add_resident = [&](Plan::RouteId id, http::Pattern pattern, std::unique_ptr<http::Handler> handler) {
       http::Router::Route route{.pattern = std::move(pattern), .handlers = {}, .formats = true};
       route.policy = policy;
       route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
-      add(std::move(route));
+      add(id, std::move(route));
     };
-    add_resident(resident.pattern, std::make_unique<api::resident::ListHandler>(*residents_.back()));
+    add_resident(resident.route, resident.pattern, std::make_unique<api::resident::ListHandler>(*residents_.back()));
     if (resident.plan->shape.key.empty()) continue;
-    add_resident(resident.key_pattern(), std::make_unique<api::resident::FindHandler>(*residents_.back()));
+    add_resident(resident.key_route, resident.key_pattern(),
+                 std::make_unique<api::resident::FindHandler>(*residents_.back()));
   }
   for (const Plan::Files& files : plan_->files) {
     auto handler = std::make_unique<files::StaticFiles>(plan_->options.files[files.index], core.reactor(),
@@ -213,7 +213,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     http::Router::Route route{.pattern = files.pattern, .handlers = {}, .folder = true};
     route.policy = compile(plan_->options.files[files.index].use);
     route.handlers[static_cast<std::size_t>(Method::get)] = own(std::move(handler));
-    add(std::move(route));
+    add(files.route, std::move(route));
   }
   for (const Plan::WebSocket& websocket : plan_->websockets) {
     // Over HTTP/2 it is CONNECT (RFC 8441).
@@ -225,7 +225,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     http::Handler* const handler = own(std::move(endpoint));
     route.handlers[static_cast<std::size_t>(Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(Method::connect)] = handler;
-    add(std::move(route));
+    add(websocket.route, std::move(route));
   }
   if (plan_->batch) {
     const auto& options = *plan_->options.batch;
@@ -238,7 +238,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     route.handlers[static_cast<std::size_t>(Method::post)] =
         own(std::make_unique<api::batch::Batch>(*plan_->batch, *databases_[plan_->batch_database], std::move(policies),
                                                 core.reactor(), troubles[plan_->batch_database].get()));
-    add(std::move(route));
+    add(plan_->batch_route, std::move(route));
   }
   if (plan_->openapi) {
     const auto& options = *plan_->options.openapi;
@@ -246,7 +246,7 @@ Service::Service(core::Core& core, std::shared_ptr<const Plan> plan, core::Block
     route.policy = compile(options.use);
     route.handlers[static_cast<std::size_t>(Method::get)] =
         own(std::make_unique<api::openapi::DocumentHandler>(plan_->openapi));
-    add(std::move(route));
+    add(plan_->openapi_route, std::move(route));
   }
 }
 
