@@ -73,8 +73,9 @@ class Transaction : public core::SlabAllocated {
                                                                          std::size_t most_rows) = 0;
   [[nodiscard]] virtual core::Task<std::expected<void, Error>> commit() = 0;
   // The statements that follow run as the first ones of a transaction with these settings would: user, role and
-  // parameters that earlier ones have set, also SET LOCAL in a function, do not hold for them.
-  virtual void renew(std::span<const Setting> /*settings*/) {}
+  // parameters that earlier ones have set, also SET LOCAL in a function, do not hold for them. `reads`: it is one
+  // statement, by execute(), and PostgreSQL refuses it if a function that it calls writes.
+  virtual void renew(std::span<const Setting> /*settings*/, bool /*reads*/) {}
 };
 
 }  // namespace sluice::sql

@@ -219,7 +219,7 @@ def test_what_only_reads_takes_no_write_lock(films):
         answers = films.batch(*reads, {"method": "GET", "path": "/mode"})
         assert answers.pop()["body"] == [{"read_only": "on"}]
         assert [answer["body"] for answer in answers] == alone
-        assert films.batch(post("cube"), {"method": "GET", "path": "/mode"})[1]["body"] == [{"read_only": "off"}]
+        assert films.batch(post("cube"), {"method": "GET", "path": "/mode"})[1]["body"] == [{"read_only": "on"}]
         return
     # Somebody else is writing, and goes on doing so.
     other = sqlite3.connect(films.file, isolation_level=None)
@@ -377,6 +377,47 @@ get = """SELECT current_user::text AS user, current_setting('app.user') AS app_u
     first, *_, last = [each["body"] for each in json.loads(answer.body)]
     assert first["user"] == "batch_setter" and first["app_user"] == "ann"
     assert last == {**first, "own": ""}, "a name that has been set once is known, and empty"
+
+
+def test_a_get_that_writes_is_refused_as_it_is_alone(sluice, postgres):
+    """Whatever the batch's other calls do; the role and the settings of each call hold."""
+    postgres.psql('''DO $$ BEGIN CREATE ROLE batch_writer; CREATE ROLE batch_writes LOGIN NOINHERIT; GRANT batch_writer TO batch_writes;
+        EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        DROP TABLE IF EXISTS batch_hits; CREATE TABLE batch_hits (n int); GRANT SELECT, INSERT ON batch_hits TO batch_writer;
+        CREATE OR REPLACE FUNCTION batch_hit(n int) RETURNS int LANGUAGE sql AS $$ INSERT INTO batch_hits VALUES (n) RETURNING n $$;
+        CREATE OR REPLACE FUNCTION batch_raises() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;''')
+    served = Films(sluice(f'''
+[database.main]
+url = "postgres://batch_writes@127.0.0.1:{postgres.port}/postgres"
+role = "env.BATCH_ROLE"
+settings."app.user" = "header.x-user"
+[batch]
+[[endpoint]]
+path = "/hit/{{n:int}}"
+get = "SELECT batch_hit(:n)"
+post = "SELECT batch_hit(:n)"
+[[endpoint]]
+path = "/raises"
+get = "SELECT batch_raises()"
+[[endpoint]]
+path = "/hits"
+get = "SELECT n, current_user::text AS role, current_setting('app.user') AS app_user FROM batch_hits ORDER BY n"
+''', env={"BATCH_ROLE": "batch_writer"}))
+    writes, hits = ({"method": "POST", "path": "/hit/1"}, {"method": "GET", "path": "/hits"})
+    get = {"method": "GET", "path": "/hit/7"}
+    alone = served.server.get("/hit/7")
+    assert alone.status == 500
+    for calls in ([get], [get, writes], [writes, get], [writes, hits, get, writes], [hits, get, writes],
+                  [writes, {"method": "GET", "path": "/raises"}, writes]):
+        refused = served.send(calls, "X-User: ann")
+        problem = json.loads(refused.body)
+        assert (refused.status, problem["call"]) == (500, next(n for n, call in enumerate(calls) if call not in (writes, hits)))
+        assert problem["answer"]["body"] == json.loads(alone.body)
+    assert served.server.log.count("25006") == 6
+    answer = served.send([hits, writes, hits, {**writes, "path": "/hit/2"}, hits], "X-User: ann")
+    assert answer.status == 200, answer.body
+    rows = [{"n": n, "role": "batch_writer", "app_user": "ann"} for n in (1, 2)]
+    assert [each["body"] for each in json.loads(answer.body)][::2] == [[], rows[:1], rows]
 
 
 def test_a_call_does_not_choose_its_role(sluice, postgres):

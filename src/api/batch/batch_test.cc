@@ -66,7 +66,7 @@ TEST_F(BatchTest, CallsAreOneTransaction) {
   database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}, {.rows = {{"b"}}, .changes = 1, .error = {}}};
   const http::Response answer = send("[" + post("a") + "," + post("${0.0.slug}-b") + "]");
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert a-b\ncommitted\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\nrenew\ninsert a-b\ncommitted\n");
   EXPECT_TRUE(api::testing::body_of(answer).starts_with(R"([{"status":201,)")) << api::testing::body_of(answer);
 }
 
@@ -74,19 +74,20 @@ TEST_F(BatchTest, AConflictIsTriedAgainByTheBatchAlone) {
   database.steps = {{.rows = {}, .changes = 1, .error = {}}, conflict()};
   const Instant began = reactor.now();
   EXPECT_EQ(send("[" + post("a") + "," + post("b") + "]").status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert b\ngone\nbegin\ninsert a\nrenew\ninsert b\ncommitted\n");
+  EXPECT_EQ(database.log,
+            "begin\nrenew\ninsert a\nrenew\ninsert b\ngone\nbegin\nrenew\ninsert a\nrenew\ninsert b\ncommitted\n");
   EXPECT_LE(reactor.now() - began, 3ms) << "one pause, and not those of the call before it";
 
   database.steps = {conflict(), conflict(), conflict()};
   const http::Response given_up = send("[" + post("a") + "]");
   EXPECT_EQ(given_up.status, 409);
   EXPECT_EQ(given_up.fields.get("Retry-After"), "1");
-  EXPECT_EQ(database.log, "begin\ninsert a\ngone\nbegin\ninsert a\ngone\nbegin\ninsert a\ngone\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ngone\nbegin\nrenew\ninsert a\ngone\nbegin\nrenew\ninsert a\ngone\n");
 
   database.steps.clear();
   database.commit_error = sql::Error{sql::Failure::conflict, "40001", "somebody", 0};
   EXPECT_EQ(send("[" + post("a") + "]").status, 200) << "a commit's conflict is one too";
-  EXPECT_EQ(database.log, "begin\ninsert a\ngone\nbegin\ninsert a\ncommitted\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ngone\nbegin\nrenew\ninsert a\ncommitted\n");
 }
 
 TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
@@ -104,18 +105,18 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
   const std::string patch = R"({"method":"PATCH","path":"/films/b","body":{}})";
   EXPECT_EQ(send("[" + post("a") + "," + patch + "]").status, 200);
-  EXPECT_EQ(database.log, "begin serializable\ninsert a\nrenew\nupdate b\ncommitted\n");
+  EXPECT_EQ(database.log, "begin serializable\nrenew\ninsert a\nrenew\nupdate b\ncommitted\n");
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n") << "none of its calls asks for more";
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ncommitted\n") << "none of its calls asks for more";
   database.steps = {{.rows = {{"c"}}, .changes = 1, .error = {}}};
   EXPECT_EQ(send("[" + post("c") + R"(,{"method":"PATCH","path":"/films/${0.0.slug}","body":{}}])").status, 200);
-  EXPECT_EQ(database.log, "begin serializable\ninsert c\nrenew\nupdate c\ncommitted\n")
+  EXPECT_EQ(database.log, "begin serializable\nrenew\ninsert c\nrenew\nupdate c\ncommitted\n")
       << "which it is, is not known before";
   batch.reset();
   plan.options.isolation = sql::Isolation::repeatable_read;
   batch = std::make_unique<Batch>(plan, database, std::vector<http::Policy*>{nullptr, nullptr}, reactor);
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
-  EXPECT_EQ(database.log, "begin repeatable read\ninsert a\ncommitted\n");
+  EXPECT_EQ(database.log, "begin repeatable read\nrenew\ninsert a\ncommitted\n");
 }
 
 TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
@@ -124,10 +125,10 @@ TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
   const http::Response answer = send("[" + post("a") + "," + post("a") + "," + post("b") + "]");
   EXPECT_EQ(answer.status, 409);
   EXPECT_TRUE(api::testing::body_of(answer).contains(R"("call":1)")) << api::testing::body_of(answer);
-  EXPECT_EQ(database.log, "begin\ninsert a\nrenew\ninsert a\ngone\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\nrenew\ninsert a\ngone\n");
   // Nothing of it is left for the next one.
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
-  EXPECT_EQ(database.log, "begin\ninsert a\ncommitted\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ncommitted\n");
 }
 
 TEST_F(BatchTest, LimitsHold) {
@@ -136,7 +137,7 @@ TEST_F(BatchTest, LimitsHold) {
   const std::string longer(500, 'x');
   database.steps = {{.rows = {{longer.c_str()}}, .changes = 1, .error = {}}};
   EXPECT_EQ(send("[" + post("a") + "]").status, 422) << "its answer is longer than answer_limit";
-  EXPECT_EQ(database.log, "begin\ninsert a\ngone\n");
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ngone\n");
   EXPECT_EQ(send("[]", "text/plain").status, 415);
   EXPECT_EQ(send("[" + post("a") + "] ").status, 200);
   batch.reset();

@@ -108,21 +108,16 @@ std::unique_ptr<sql::Staging> JointDatabase::stage(const sql::SetPlan&, const sq
 
 core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> JointDatabase::read(const sql::Statement& statement,
                                                                           Values values, Settings settings) {
-  auto written = co_await run(statement, std::move(values), std::move(settings));
+  auto written = co_await run(statement, std::move(values), std::move(settings), !options_.reads_only);
   if (!written) co_return std::unexpected(std::move(written.error()));
   co_return std::make_unique<Rows>(std::move(*written));
 }
 
 core::Task<sql::Result<sql::Written>> JointDatabase::run(const sql::Statement& statement, Values values,
-                                                         std::optional<Settings> settings) {
+                                                         std::optional<Settings> settings, bool reads) {
   if (failure_) co_return std::unexpected(failed(*failure_));
-  if (!transaction_) {
-    auto options = options_;
-    if (settings) options.settings = *settings;
-    transaction_ = inner_.begin(options);
-  } else if (settings) {
-    transaction_->renew(*settings);
-  }
+  if (!transaction_) transaction_ = inner_.begin(options_);
+  if (settings) transaction_->renew(*settings, reads);
   values.settle();
   auto written = co_await transaction_->execute(statement, values.arguments);
   if (!written) co_return std::unexpected(failed(std::move(written.error())));

@@ -20,7 +20,8 @@ class JointDatabase final : public sql::Database {
   explicit JointDatabase(sql::Database& inner) : inner_(inner) {}
 
   // A new transaction, of which nothing is sent before its first statement. Each query() and begin() renews it, with
-  // the settings that are given there: what one call has set in the session does not hold for the next one.
+  // the settings that are given there: what one call has set in the session does not hold for the next one. What a
+  // query() runs is refused if it writes, as it is alone.
   void open(const sql::TransactionOptions& options);
   [[nodiscard]] core::Task<sql::Result<void>> commit();
   // Rolls back what has not been committed.
@@ -66,8 +67,9 @@ class JointDatabase final : public sql::Database {
 
   [[nodiscard]] core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> read(const sql::Statement& statement,
                                                                            Values values, Settings settings);
+  // `settings`: null for a statement that goes on with those of the one before. `reads`: as for renew().
   [[nodiscard]] core::Task<sql::Result<sql::Written>> run(const sql::Statement& statement, Values values,
-                                                          std::optional<Settings> settings);
+                                                          std::optional<Settings> settings, bool reads = false);
   [[nodiscard]] sql::Error failed(sql::Error error);
 
   sql::Database& inner_;

@@ -78,7 +78,7 @@ TEST_F(JointDatabaseTest, AllIsOneTransaction) {
     EXPECT_EQ(run(part->execute(insert, {&argument, 1}))->changes, 1u);
     EXPECT_TRUE(run(part->commit())) << "a part's end is the whole's matter";
   }
-  EXPECT_EQ(log(), "begin\ninsert a\nrenew\nselect b\nrenew\ninsert c\n");
+  EXPECT_EQ(log(), "begin\nrenew\ninsert a\nrenew reading\nselect b\nrenew\ninsert c\n");
   EXPECT_TRUE(run(joint.commit()));
   EXPECT_EQ(log(), "committed\n");
   EXPECT_FALSE(joint.failure());
@@ -90,12 +90,12 @@ TEST_F(JointDatabaseTest, WhatIsNotCommittedIsRolledBack) {
   joint.open({.deadline = never, .isolation = sql::Isolation::serializable, .settings = {}});
   EXPECT_TRUE(write("a"));
   joint.open({});
-  EXPECT_EQ(log(), "begin serializable\ninsert a\ngone\n");
+  EXPECT_EQ(log(), "begin serializable\nrenew\ninsert a\ngone\n");
   EXPECT_TRUE(run(joint.commit())) << "of nothing";
   EXPECT_EQ(log(), "");
   EXPECT_TRUE(write("b"));
   joint.close();
-  EXPECT_EQ(log(), "begin\ninsert b\ngone\n");
+  EXPECT_EQ(log(), "begin\nrenew\ninsert b\ngone\n");
 }
 
 TEST_F(JointDatabaseTest, AnErrorEndsAllOfIt) {
@@ -113,7 +113,7 @@ TEST_F(JointDatabaseTest, AnErrorEndsAllOfIt) {
   joint.open({});
   EXPECT_FALSE(joint.failure());
   EXPECT_TRUE(write("a"));
-  EXPECT_EQ(log(), "gone\nbegin\ninsert a\n");
+  EXPECT_EQ(log(), "gone\nbegin\nrenew\ninsert a\n");
 }
 
 TEST_F(JointDatabaseTest, TooManyRowsAndACommitThatFails) {
@@ -131,9 +131,7 @@ TEST_F(JointDatabaseTest, TooManyRowsAndACommitThatFails) {
 TEST_F(JointDatabaseTest, SettingsAreThoseOfEachStatement) {
   joint.open({});
   EXPECT_TRUE(ask("a", {{"role", "ada"}, {"path", "/1"}}));
-  ASSERT_EQ(inner.settings.size(), 2u) << "the first ones come with the transaction";
-  EXPECT_EQ(inner.settings[0].value, "ada");
-  EXPECT_EQ(log(), "begin\nselect a\n");
+  EXPECT_EQ(log(), "begin\nrenew reading role=ada path=/1\nselect a\n");
   EXPECT_TRUE(write("b", {{"role", "ada"}, {"path", "/2"}}));
   EXPECT_EQ(log(), "renew role=ada path=/2\ninsert b\n") << "the same ones too: what came before may have changed them";
   {
@@ -146,8 +144,10 @@ TEST_F(JointDatabaseTest, SettingsAreThoseOfEachStatement) {
   EXPECT_EQ(log(), "renew role=bob\ninsert c\ninsert c\n") << "the statements of one call share them";
   joint.open({});
   EXPECT_TRUE(write("e", {{"role", "ada"}}));
-  EXPECT_EQ(inner.settings.size(), 1u);
-  EXPECT_EQ(log(), "gone\nbegin\ninsert e\n");
+  EXPECT_EQ(log(), "gone\nbegin\nrenew role=ada\ninsert e\n");
+  joint.open({.deadline = never, .settings = {}, .reads_only = true});
+  EXPECT_TRUE(ask("f"));
+  EXPECT_EQ(log(), "gone\nbegin\nrenew\nselect f\n") << "all of such a transaction only reads";
 }
 
 TEST_F(JointDatabaseTest, SetsAreRefused) {

@@ -144,30 +144,43 @@ core::Task<Result<void>> Transaction::commit() {
   co_return Result<void>{};
 }
 
-void Transaction::renew(std::span<const Setting> settings) {
+void Transaction::renew(std::span<const Setting> settings, bool reads) {
   settings_ = Settings(settings);
   renews_ = begin_.empty();
+  reads_ = reads;
 }
 
 core::Task<Result<Written>> Transaction::run(Flight flight) {
   std::size_t before = 0;  // commands whose end comes before the statement's
-  if (!begin_.empty()) {
+  const bool begins = !begin_.empty();
+  if (begins) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
-    before = 1 + settings_.commands();
+    before = 1;
     conversation_.connection().begin_transaction(changes_session_);
     write_command(conversation_.connection().out(), begin_);
     begin_.clear();
-    settings_.write_to(conversation_.connection().out());
-  } else if (std::exchange(renews_, false)) {
-    before = renewal_commands + settings_.commands();
+  } else if (renews_) {
+    before = renewal_commands;
     write_renewal(conversation_.connection().out());
-    settings_.write_to(conversation_.connection().out());
   }
   Connection& connection = conversation_.connection();
   const Statement* const statement = flight.statement;
+  if (std::exchange(renews_, false) || begins) {
+    before += settings_.commands();
+    settings_.write_to(connection.out());
+  }
+  // What reads has a subtransaction, as one that has been made read-only stays so until its end.
+  const bool reads = std::exchange(reads_, false);
+  if (reads) {
+    SLUICE_ASSERT(!flight.commits);
+    before += 2;
+    write_command(connection.out(), "SAVEPOINT sluice");
+    write_command(connection.out(), "SET TRANSACTION READ ONLY");
+  }
   bool described = true;
   if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
+  if (reads) write_command(connection.out(), "RELEASE sluice");
   const bool resets = flight.commits && resets_;
   if (flight.commits) write_command(connection.out(), "COMMIT");
   if (resets) connection.write_reset();

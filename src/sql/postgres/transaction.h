@@ -31,7 +31,7 @@ class Transaction final : public sql::Transaction {
   [[nodiscard]] core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
                                                    std::size_t most_rows) override;
   [[nodiscard]] core::Task<Result<void>> commit() override;
-  void renew(std::span<const Setting> settings) override;
+  void renew(std::span<const Setting> settings, bool reads) override;
 
  private:
   // One flight: what stands before the next Sync. A statement of none is the bare COMMIT.
@@ -54,6 +54,7 @@ class Transaction final : public sql::Transaction {
   std::string begin_;  // empty once it has been sent
   Settings settings_;
   bool renews_ = false;  // in front of the next statement
+  bool reads_ = false;   // the next statement
   const std::size_t result_bytes_;
   const bool changes_session_;
   const bool resets_;  // behind COMMIT

@@ -450,6 +450,55 @@ TEST_F(PostgresTransaction, WhatItChangesInTheSessionEndsWithIt) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
+TEST_F(PostgresTransaction, WhatOnlyReadsIsRefusedIfItWrites) {
+  psql(
+      "CREATE OR REPLACE FUNCTION writes(n int) RETURNS int LANGUAGE sql AS "
+      "$$ INSERT INTO written VALUES (n, 'f') RETURNING id $$");
+  open(options(1));
+  const Statement add = insert();
+  const Statement writes = prepare("SELECT writes(:n::int)", 2);
+  const Statement makes_writable = prepare("SELECT set_config('transaction_read_only', 'off', true)", 3);
+  const Statement ask = prepare(
+      "SELECT count(*) || current_setting('transaction_read_only') || current_setting('app.x') FROM written", 4);
+  const std::vector<Setting> first{{"app.x", "first"}};
+  const std::vector<Setting> second{{"app.x", "second"}};
+  // Which of its statements comes first makes no difference.
+  for (const bool begins_reading : {true, false}) {
+    auto transaction = database->begin({});
+    const auto state = [&](const std::vector<Setting>& settings, bool reads) {
+      transaction->renew(settings, reads);
+      const auto told = execute(*transaction, ask);
+      return told ? std::string(told->rows.row(0)[0].view()) : told.error().message;
+    };
+    if (begins_reading) EXPECT_EQ(state(first, true), "0onfirst");
+    transaction->renew(first, false);
+    EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
+    EXPECT_EQ(state(second, true), "1onsecond") << "it sees what has been written before";
+    EXPECT_EQ(state(first, true), "1onfirst");
+    EXPECT_EQ(state(second, false), "1offsecond");
+    transaction->renew(first, false);
+    EXPECT_TRUE(execute(*transaction, writes, {"2"}));
+    EXPECT_TRUE(execute(*transaction, add, {"3", "b"})) << "the call that writes goes on";
+    ASSERT_TRUE(run(transaction->commit()));
+    EXPECT_EQ(written(), "1=a 2=f 3=b");
+    for (const Statement* refused : {&writes, &makes_writable}) {
+      transaction = database->begin({});
+      if (!begins_reading) {
+        transaction->renew(first, false);
+        EXPECT_TRUE(execute(*transaction, add, {"4", "c"}));
+      }
+      transaction->renew(first, true);
+      const auto done = refused == &writes ? execute(*transaction, writes, {"5"}) : execute(*transaction, *refused);
+      ASSERT_FALSE(done);
+      EXPECT_EQ(done.error().sqlstate, refused == &writes ? "25006" : "25001") << done.error().message;
+      transaction.reset();
+      EXPECT_EQ(written(), "1=a 2=f 3=b") << "and all of it is rolled back";
+    }
+    psql("DELETE FROM written");
+  }
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
 TEST_F(PostgresTransaction, ARefusedSettingRefusesTheTransaction) {
   open(options(1));
   const Statement add = insert();
