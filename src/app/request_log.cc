@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "app/log_text.h"
 #include "core/sleep.h"
+#include "sql/set/fault_text.h"
 
 namespace sluice::app {
 namespace {
 
 using Item = RequestLogPlan::Item;
 
-constexpr std::size_t rows_at_once = 1000;  // of one statement
-constexpr Duration patience = 10s;          // for it
+constexpr Duration patience = 10s;  // for a statement
 constexpr std::array<std::pair<std::string_view, Item>, 15> names{{{"time", Item::time},
                                                                    {"client", Item::client},
                                                                    {"method", Item::method},
@@ -84,6 +85,11 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
     };
     const auto text = [&](std::string_view value) {
       name();
+      std::string without_nul;  // which no text of PostgreSQL holds
+      if (value.contains('\0')) {
+        std::ranges::replace_copy(value, std::back_inserter(without_nul), '\0', '?');
+        value = without_nul;
+      }
       append_log_string(row, value);
     };
     switch (item) {
@@ -192,7 +198,7 @@ core::Task<void> RequestLog::flush(Instant deadline) {
 
 // False: what is left waits for the next time.
 core::Task<bool> RequestLog::write(Instant deadline) {
-  writing_ = std::min(rows_.size(), rows_at_once);
+  writing_ = std::min(rows_.size(), at_once_);
   std::string json = "[";
   for (std::size_t i = 0; i < writing_; ++i) {
     if (i != 0) json += ',';
@@ -209,6 +215,10 @@ core::Task<bool> RequestLog::write(Instant deadline) {
   if (written) {
     trouble_.got_through();
     counters_.written += count;
+    at_once_ = std::min(rows_at_once, 2 * at_once_);
+  } else if (count > 1 && sql::is_of_a_row(written.error().sqlstate)) {
+    at_once_ = count / 2;
+    co_return true;
   } else {
     const sql::Error& error = written.error();
     trouble_.met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);

@@ -53,7 +53,8 @@ struct RequestLogPlan {
 };
 
 // Requests as rows of a table, written some time after they were answered, many in one statement. What cannot be
-// written waits for the database to come back, up to `queue` rows; those beyond are given up, and counted. One core's.
+// written waits for the database to come back, up to `queue` rows; those beyond are given up, and counted. A row that
+// the table refuses is given up alone. One core's.
 class RequestLog {
  public:
   struct Counters {
@@ -79,6 +80,8 @@ class RequestLog {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
+  static constexpr std::size_t rows_at_once = 1000;
+
   [[nodiscard]] std::string row_of(const http::Completion& completion) const;
   [[nodiscard]] core::Task<bool> write(Instant deadline);
 
@@ -88,8 +91,9 @@ class RequestLog {
   core::Reactor& reactor_;
   const Redaction& redaction_;
   TroubleLog trouble_;
-  std::vector<std::string> rows_;  // JSON objects
-  std::size_t writing_ = 0;        // how many of the first are on their way
+  std::vector<std::string> rows_;       // JSON objects
+  std::size_t writing_ = 0;             // how many of the first are on their way
+  std::size_t at_once_ = rows_at_once;  // how many a statement may have: less after a row was refused
   bool busy_ = false;
   Counters counters_;
 };

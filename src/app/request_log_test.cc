@@ -134,6 +134,43 @@ TEST_F(RequestLogTest, GathersAndKeepsWhatCannotBeWrittenNow) {
   EXPECT_EQ(database.begun, 3);
 }
 
+TEST_F(RequestLogTest, OnlyTheRowThatIsRefusedIsLost) {
+  plan.options.queue = 10;
+  tasks.spawn(log->run());
+  for (const std::uint16_t status : {200, 201, 404, 202, 203}) add(status);
+  pass(1s);
+  std::vector<std::string> tried;
+  while (database.runs()) {
+    tried = database.written;
+    const bool refused = tried.back().contains("404");
+    if (tried.size() == 3) {
+      database.answer(sql::Error{sql::Failure::lost, {}, "away", 0});
+      pass(1s);
+    }
+    database.answer(refused ? std::optional(sql::Error{sql::Failure::bad_argument, "22P05", "refused", 0})
+                            : std::nullopt);
+  }
+  EXPECT_EQ(log->counters().written, 4u);
+  EXPECT_EQ(log->counters().dropped, 1u);
+  EXPECT_TRUE(log->empty());
+  const auto row = [](int status) { return "{\"status\":" + std::to_string(status) + "}"; };
+  const std::vector<std::string> expected = {
+      "[" + row(200) + "," + row(201) + "," + row(404) + "," + row(202) + "," + row(203) + "]",
+      "[" + row(200) + "," + row(201) + "]",
+      "[" + row(404) + "," + row(202) + "," + row(203) + "]",
+      "[" + row(404) + "," + row(202) + "," + row(203) + "]",  // again, after the connection was lost
+      "[" + row(404) + "]",
+      "[" + row(202) + "]",
+      "[" + row(203) + "]"};
+  EXPECT_EQ(tried, expected);
+
+  for (const std::uint16_t status : {200, 404, 201}) add(status);
+  pass(1s);
+  database.answer(sql::Error{sql::Failure::statement, "42P01", "no such table", 0});
+  EXPECT_EQ(log->counters().dropped, 4u) << "no row is to blame, so none is tried alone";
+  EXPECT_FALSE(database.runs());
+}
+
 TEST_F(RequestLogTest, FlushWaitsForWhatIsOnItsWay) {
   tasks.spawn(log->run());
   add(200);

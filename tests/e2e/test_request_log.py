@@ -287,6 +287,29 @@ def test_a_table_that_does_not_take_them(sluice, postgres):
         time.sleep(0.02)
 
 
+def test_only_the_row_that_is_refused_is_lost(sluice, log, request):
+    """Others of its statement are written; a NUL, which PostgreSQL has in no text, is replaced."""
+    if log.kind == "sqlite":
+        with sqlite3.connect(log.url.removeprefix("sqlite:")) as database:
+            database.executescript("DROP TABLE requests; CREATE TABLE requests (time text, path text, subject text, "
+                                   "status int CHECK (status <> 404))")
+        database.close()
+    else:
+        request.getfixturevalue("postgres").psql("ALTER TABLE requests ADD CHECK (status <> 404)")
+    server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more="").replace("20ms", "1h"))
+    tokens = [SECRET.token(soon(sub=subject)) for subject in ("a\0da", "\\u0000")]
+    with server.connect() as connection:
+        for n in range(50):
+            assert connection.get(f"/films/{n}", f"Authorization: Bearer {tokens[n % 2]}").status == 200
+            if n % 20 == 7:
+                assert connection.get(f"/none/{n}").status == 404
+    server.stop()
+    rows = log.rows("path, subject, status", 50)
+    assert sorted((row["path"], row["subject"]) for row in rows) == sorted(
+        (f"/films/{n}", ("a?da", "\\u0000")[n % 2]) for n in range(50))
+    assert server.log.count("request_log: table requests") == 1, server.log
+
+
 def check(tmp_path, config):
     file = tmp_path / "check.toml"
     file.write_text(config)
