@@ -246,6 +246,7 @@ std::string check_source(std::string_view text) {
 std::string_view credential_of(std::span<const Source> sources) {
   for (const Source& source : sources) {
     if (source.from == From::upload) continue;
+    if (source.from == From::body && source.key.empty()) return "body";  // whatever it holds
     if (source.from == From::cookie || names_credential(source.key)) return source.key;
     if (names_credential(source.name)) return source.name;
   }

@@ -49,6 +49,13 @@ TEST(Credential, OfAnySourceByItsName) {
   EXPECT_EQ(credential_of({&claim, 1}), "password");
   claim.key = "sub";
   EXPECT_EQ(credential_of({&claim, 1}), "");
+  claim.from = From::body;
+  claim.key = "account.name";
+  EXPECT_EQ(credential_of({&claim, 1}), "");
+  claim.key = "account.password";
+  EXPECT_EQ(credential_of({&claim, 1}), "account.password");
+  claim.key = "";
+  EXPECT_EQ(credential_of({&claim, 1}), "body") << "all of it, whatever that holds";
 }
 
 TEST_F(SourceTest, NamesAreParsed) {

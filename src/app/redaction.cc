@@ -70,7 +70,12 @@ Redaction::Redaction(std::span<const std::string> more) {
 }
 
 bool Redaction::hides(std::string_view name) const {
-  return names_credential(name) || std::ranges::find(more_, comparable_name(name)) != more_.end();
+  const std::string plain = comparable_name(name);
+  // A name that has been escaped twice may be any.
+  for (auto at = plain.find('%'); at != plain.npos; at = plain.find('%', at + 1)) {
+    if (character_at(plain, at).size > 1) return true;
+  }
+  return names_credential(name) || std::ranges::find(more_, plain) != more_.end();
 }
 
 void Redaction::append_address(std::string& out, std::string_view address) const {

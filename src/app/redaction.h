@@ -16,7 +16,7 @@ class Redaction {
   // `more`: names of headers and of query parameters, beside those that are known.
   explicit Redaction(std::span<const std::string> more = {});
 
-  // Whether names_credential() says so, or it is one of `more`.
+  // Whether names_credential() says so, it is one of `more`, or it is escaped more than once.
   [[nodiscard]] bool hides(std::string_view name) const;
   // Appends a query string with the values of such parameters replaced, and `***` for the users and passwords of URLs.
   void append_query(std::string& out, std::string_view query) const;

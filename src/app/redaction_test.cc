@@ -31,6 +31,10 @@ TEST(Redaction, OfQueryStrings) {
   EXPECT_EQ(query("a=%2Fb%3Ftoken%3dc%26d=e&f=1"), "a=%2Fb%3Ftoken%3d***&f=1");
   EXPECT_EQ(query("a=1;sid=b;c&d=%7B%22pin%22:1&api%20key=e"), "a=1;sid=***&d=%7B%22pin%22:***&api%20key=***");
   EXPECT_EQ(query("token%3"), "token%3");
+  // A name that is escaped more than once.
+  EXPECT_EQ(query("%2574oken=a&pass%252577ord:b&%25%37%34oken=c&p%2%3569n=d&x=%2574"),
+            "%2574oken=***&pass%252577ord:***&%25%37%34oken=***&p%2%3569n=***&x=%2574");
+  EXPECT_EQ(query("a=1%253F%2574oken%253Db&100%25=c"), "a=1%253F%2574oken%253D***&100%25=c");
   const std::vector<std::string> more = {"PIN"};
   EXPECT_EQ(query("pin=1&spin=2", Redaction(more)), "pin=***&spin=2");
 }

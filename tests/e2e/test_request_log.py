@@ -114,7 +114,8 @@ def test_requests_become_rows_without_credentials(sluice, log):
     wait_for_metric(server, "sluice_request_log_rows_total 3")
 
 
-SPELLINGS = ["token", "access_token", "Password", "api_key", "API-KEY", "client_secret", "sig", "%74oken", "pass%77ord", "pin"]
+SPELLINGS = ["token", "access_token", "Password", "api_key", "API-KEY", "client_secret", "sig", "%74oken", "pass%77ord", "pin",
+             "%2574oken", "pass%252577ord", "%25%37%34oken"]
 
 AGENTS = {"bot (+https://ada:hush@h/)": "bot (+https://***@h/)", "bot https://h/?token=hush": "bot https://h/?token=***"}
 
@@ -179,6 +180,10 @@ params.value.from = "header.authorization"
 path = "/write"
 post = "{post}"
 [[endpoint]]
+path = "/whole"
+post = "{whole}"
+params.row.from = "body"
+[[endpoint]]
 path = "/typed"
 get = "SELECT 1 AS one WHERE 1 = :number"
 params.number = {{ from = "header.authorization", type = "int" }}
@@ -192,9 +197,11 @@ path = "/batch"
 # Each repeats the value in its message.
 REPEATING = {
     "sqlite": {"get": "SELECT json_extract('{}', :value) AS x", "exists": "SELECT 1 WHERE json_extract('{}', :value) = 1",
-               "post": "INSERT INTO refusing SELECT json_extract('{}', :password)"},
+               "post": "INSERT INTO refusing SELECT json_extract('{}', :password)",
+               "whole": "INSERT INTO refusing SELECT json_extract('{}', :row)"},
     "postgres": {"get": "SELECT cast(cast(:value AS text) AS int) AS x",
-                 "exists": "SELECT 1 WHERE cast(cast(:value AS text) AS int) = 1", "post": "INSERT INTO refusing VALUES (:password)"}}
+                 "exists": "SELECT 1 WHERE cast(cast(:value AS text) AS int) = 1", "post": "INSERT INTO refusing VALUES (:password)",
+                 "whole": "INSERT INTO refusing VALUES (cast(:row AS text))"}}
 REFUSES = """CREATE TABLE IF NOT EXISTS refusing (x text);
 CREATE OR REPLACE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not %', NEW.x; END $$;
 CREATE OR REPLACE TRIGGER refuses BEFORE INSERT ON refusing FOR EACH ROW EXECUTE FUNCTION refuses()"""
@@ -214,17 +221,18 @@ def test_a_credential_that_a_statement_takes_reaches_no_log_and_no_answer(sluice
                    connection.get("/query?token=hush"), connection.get("/guard", authorization),
                    connection.call("POST", "/write", b'{"password":"hush"}', json_type),
                    connection.call("POST", "/batch", b'[{"method":"POST","path":"/write","body":{"password":"hush"}}]', json_type)]
-        assert [answer.status for answer in answers] == [500] * 6, server.log
+        answers.append(connection.call("POST", "/whole", b'{"password":"hush"}', json_type))
+        assert [answer.status for answer in answers] == [500] * 7, server.log
         typed = connection.get("/typed", authorization)
         assert typed.status == 400
         # What holds no credential is told as ever.
         assert connection.get("/plain", "X-Name: said").status == 500
     assert not any(b"hush" in answer.body for answer in [*answers, typed])
-    rows = log.rows("target, headers, status", 8)
+    rows = log.rows("target, headers, status", 9)
     server.stop()
     assert "said" in server.log
     assert "hush" not in server.log and "hush" not in json.dumps(rows)
-    for path in ("/header", "/cookie", "/query", "/guard", "/write"):
+    for path in ("/header", "/cookie", "/query", "/guard", "/write", "/whole"):
         assert re.search(rf"endpoint {path}: .*\(the message is left out: the statement takes the credential ", server.log), path
 
 
