@@ -187,7 +187,7 @@ class Lexer {
   }
 
   void scan_line_comment() {
-    const auto found = sql_.find('\n', at_);
+    const auto found = sql_.find_first_of(postgres() ? "\r\n" : "\n", at_);
     at_ = found == sql_.npos ? sql_.size() : found;
   }
 

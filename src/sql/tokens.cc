@@ -42,10 +42,9 @@ void Tokens::step() {
   if (std::string_view(" \t\r\n\f\v").contains(c)) {
     ++at_;
   } else if (c == '-' && next() == '-') {
-    at_ = std::min(sql_.find('\n', at_), sql_.size());
+    at_ = std::min(sql_.find_first_of("\r\n", at_), sql_.size());
   } else if (c == '/' && next() == '*') {
-    const auto end = sql_.find("*/", at_ + 2);
-    at_ = end == sql_.npos ? sql_.size() : end + 2;
+    at_ = comment_end();
   } else if (c == '\'' || c == '"' || c == '`' || c == '[') {
     quoted(c == '[' ? ']' : c);
   } else if (c == '?' && is_digit(next())) {
@@ -55,7 +54,9 @@ void Tokens::step() {
   } else if (is_name(c)) {
     const std::size_t begin = at_;
     while (at_ < sql_.size() && (is_name(sql_[at_]) || (is_digit(c) && sql_[at_] == '.'))) ++at_;
-    add(is_digit(c) ? Kind::literal : Kind::word, lower(sql_.substr(begin, at_ - begin)));
+    const std::string_view word = sql_.substr(begin, at_ - begin);
+    if ((word == "E" || word == "e") && at_ < sql_.size() && sql_[at_] == '\'') return quoted('\'', true);
+    add(is_digit(c) ? Kind::literal : Kind::word, lower(word));
   } else {
     const std::string_view two = sql_.substr(at_, 2);
     const std::size_t size = sql_.substr(at_).starts_with("->>")                          ? 3
@@ -65,11 +66,29 @@ void Tokens::step() {
     at_ += size;
   }
 }
-void Tokens::quoted(char close) {
+
+// PostgreSQL nests comments. Where one does not end so, the statement is one of SQLite, whose comments do not.
+std::size_t Tokens::comment_end() const {
+  std::size_t depth = 1;
+  for (auto at = at_ + 2; at < sql_.size(); ++at) {
+    const std::string_view two = sql_.substr(at, 2);
+    if (two != "/*" && two != "*/") continue;
+    depth += two == "/*" ? 1 : -1;
+    if (depth == 0) return at + 2;
+    ++at;
+  }
+  const auto end = sql_.find("*/", at_ + 2);
+  return end == sql_.npos ? sql_.size() : end + 2;
+}
+
+void Tokens::quoted(char close, bool escapes) {
   const bool is_text = sql_[at_] == '\'';
   std::string text;
   for (++at_; at_ < sql_.size(); ++at_) {
-    if (sql_[at_] == close) {
+    if (escapes && sql_[at_] == '\\') {
+      ++at_;
+      if (at_ == sql_.size()) break;
+    } else if (sql_[at_] == close) {
       if (close == ']' || next() != close) break;
       ++at_;
     }

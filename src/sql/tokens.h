@@ -15,8 +15,9 @@ struct Token {
   std::string text;  // in lower case as a rule, without its quotes; a parameter's number
 };
 
-// A statement as SQLite takes it, with the placeholders of ParsedSql::text, without its blanks and comments. `$1` is a
-// word. `quoted`: whether identifiers and texts in quotes are made lower case, as words are.
+// A statement, with SQLite's placeholders of ParsedSql::text, without its blanks and comments. `$1` is a word. Of
+// PostgreSQL's E'...', the backslashes are left out. `quoted`: whether identifiers and texts in quotes are made lower
+// case, as words are.
 class Tokens {
  public:
   enum class Case : std::uint8_t { lower, kept };
@@ -43,7 +44,8 @@ class Tokens {
   void add(Token::Kind kind, std::string text) { all_.push_back({kind, std::move(text)}); }
   [[nodiscard]] char next() const { return at_ + 1 < sql_.size() ? sql_[at_ + 1] : '\0'; }
   void step();
-  void quoted(char close);
+  [[nodiscard]] std::size_t comment_end() const;
+  void quoted(char close, bool escapes = false);  // `escapes`: with a backslash, as in E'...'
 
   std::string_view sql_;
   Case quoted_;

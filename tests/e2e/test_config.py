@@ -102,7 +102,7 @@ def test_sql_that_cannot_be_prepared(request, tmp_path, small_sqlite, kind, sql,
 
 
 OF_TRANSACTIONS = ["COMMIT", "-- x\n begin", "START TRANSACTION", "end", "ROLLBACK", "SAVEPOINT a", "RELEASE a"]
-POSTGRES_OF_TRANSACTIONS = ["ABORT", "PREPARE TRANSACTION 'a'", "COMMIT PREPARED 'a'"]
+POSTGRES_OF_TRANSACTIONS = ["ABORT", "PREPARE TRANSACTION 'a'", "COMMIT PREPARED 'a'", "/* /* */ */ COMMIT", "--\\rCOMMIT --\nSELECT 1"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -16,6 +16,8 @@ constexpr std::size_t widest_line = 160;
 
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
+bool is_word(char c) { return c == '_' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)); }
+
 // The bytes of the UTF-8 character that begins the text; 0 where it is malformed.
 std::size_t character_size(std::string_view text) {
   auto first = static_cast<unsigned char>(text[0]);
@@ -63,9 +65,14 @@ class Literals {
   // Over what `rest` begins with.
   Step step(std::string_view rest) {
     if (!close_.empty()) {
+      if (escapes_ && (rest[0] == '\\' || rest.starts_with("''"))) return {2, !hides_};
+      // PostgreSQL nests comments and SQLite does not: what follows is hidden on both.
+      if (close_ == "*/" && rest.starts_with("/*")) close_ = '\0';
       if (!rest.starts_with(close_)) return {1, !hides_};
       return {std::exchange(close_, {}).size(), true};
     }
+    escapes_ = std::exchange(is_e_, !in_word_ && (rest[0] == 'E' || rest[0] == 'e')) && rest[0] == '\'';
+    in_word_ = is_word(rest[0]);
     std::size_t open = 1;
     if (rest[0] == '\'') {
       close_ = "'";
@@ -86,12 +93,17 @@ class Literals {
     hides_ = true;
     return {open, true};
   }
+  // In PostgreSQL's E'...', where a backslash takes the next character with it.
+  [[nodiscard]] bool escapes() const { return !close_.empty() && escapes_; }
   [[nodiscard]] bool hides() const { return !close_.empty() && hides_; }
   [[nodiscard]] bool hides_literal() const { return hides() && close_ != "\n" && close_ != "*/"; }
 
  private:
   std::string close_;  // what ends the literal or the comment; empty: outside
   bool hides_ = false;
+  bool escapes_ = false;
+  bool in_word_ = false;  // the last character outside belongs to one
+  bool is_e_ = false;     // which is E alone
 };
 
 // What a message may show of the text from `begin` to `end`: keys and punctuation. Every other character is a star,
@@ -124,7 +136,9 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
         continue;
       }
       if (c == '\\' && quote[0] == '"') {
-        take(2, shows && !literals.hides());
+        std::size_t size = 2;
+        if (rest.starts_with(R"(\\)") && literals.escapes()) size += rest.substr(2).starts_with('\\') ? 2 : 1;
+        take(size, shows && !literals.hides());
       } else {
         const auto [size, shown_too] = literals.step(rest);
         take(size, shows && shown_too);
@@ -172,12 +186,18 @@ std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
 }  // namespace
 
 std::string without_literals(std::string message, std::string_view statement) {
-  const auto is_word = [](char c) {
-    return c == '_' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c));
-  };
   std::vector<std::string_view> hidden;
+  const auto hide_part = [&](std::string_view part) {
+    if (std::ranges::any_of(part, is_word)) hidden.push_back(part);
+  };
   const auto hide = [&](std::string_view literal) {
-    if (std::ranges::any_of(literal, is_word)) hidden.push_back(literal);
+    hide_part(literal);
+    // For what E'...' has escaped, the message has another character.
+    for (auto at = literal.find_first_of("\\'"); at != literal.npos; at = literal.find_first_of("\\'")) {
+      hide_part(literal.substr(0, at));
+      literal.remove_prefix(std::min(at + 2, literal.size()));
+    }
+    hide_part(literal);
   };
   Literals literals;
   std::size_t begin = 0;
