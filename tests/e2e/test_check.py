@@ -163,7 +163,8 @@ SECRETS = [POLICY + 'secret = ["hush"]\n', POLICY + 'secret = {a = "hush"}\n', P
            endpoint("SELECT :a AS a", more='params.a = { type = "int", default = "hush" }\n'),
            endpoint("SELECT 1 AS a", more="""require = "eq(header.x-api-key,'hush'"\n"""), endpoint("SELEC 'hush'"),
            endpoint("SELECT 'hush'::int AS a"), endpoint("SELECT x'hush' AS a"), endpoint("SELECT nope, $$hush$$"),
-           endpoint("SELECT nope, $q$hush$q$"), endpoint("SELEC $$hush$$"), endpoint("SELECT '{1,hush}'::int[] AS a")]
+           endpoint("SELECT nope, $q$hush$q$"), endpoint("SELEC $$hush$$"), endpoint("SELECT '{1,hush}'::int[] AS a"),
+           endpoint(r"SELECT E'it\\'s hush'::int AS a"), endpoint(r"SELECT nope, E'\\'hush'"), endpoint("SELECT nope /* /* */ it's */, 'hush'")]
 
 
 @pytest.mark.parametrize("text", SECRETS)
