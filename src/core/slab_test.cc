@@ -1,5 +1,6 @@
 #include "core/slab.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -7,7 +8,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+
+#include "core/slab_lists.h"
 
 namespace sluice::core {
 namespace {
@@ -31,27 +33,27 @@ TEST(Slab, BlocksOfAllSizesDoNotOverlap) {
   }
 }
 
-TEST(Slab, AWarmSizeNeedsNoNewMemory) {
+TEST(SlabLists, AWarmSizeNeedsNoNewMemory) {
+  static SlabLists lists;  // keeps what is not free as a whole
   std::set<void*> first;
   std::vector<void*> blocks;
-  for (int i = 0; i < 100; ++i) blocks.push_back(slab_allocate(300));
+  for (int i = 0; i < 100; ++i) blocks.push_back(lists.allocate(300));
   for (void* block : blocks) {
     first.insert(block);
-    slab_free(block, 300);
+    lists.free(block, 300);
   }
-  if (!slab_is_on()) return;  // under a sanitizer every block is malloc's
   for (int i = 0; i < 100; ++i) {
-    void* block = slab_allocate(310);  // the same class
+    void* block = lists.allocate(310);  // the same class
     EXPECT_TRUE(first.contains(block));
   }
 }
 
-TEST(Slab, GivesBackWhatIsFreeAsAWhole) {
-  if (!slab_is_on()) return;
+TEST(SlabLists, GivesBackWhatIsFreeAsAWhole) {
+  static SlabLists lists;  // keeps what is not free as a whole
   constexpr std::size_t size = 3000;
   std::vector<void*> blocks;
-  for (int i = 0; i < 2000; ++i) blocks.push_back(slab_allocate(size));
-  EXPECT_EQ(slab_trim(size), 0u);
+  for (int i = 0; i < 2000; ++i) blocks.push_back(lists.allocate(size));
+  EXPECT_EQ(lists.trim(size), 0u);
   // One in a hundred stays: the others' memory is not free as a whole everywhere.
   std::set<void*> kept;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -59,16 +61,16 @@ TEST(Slab, GivesBackWhatIsFreeAsAWhole) {
       std::memset(blocks[i], static_cast<int>(i / 100), size);
       kept.insert(blocks[i]);
     } else {
-      slab_free(blocks[i], size);
+      lists.free(blocks[i], size);
     }
   }
-  const std::size_t freed = slab_trim(size);
+  const std::size_t freed = lists.trim(size);
   EXPECT_GT(freed, 2000 * size / 2);
   EXPECT_LT(freed, 1980 * size);
-  EXPECT_EQ(slab_trim(size), 0u);
+  EXPECT_EQ(lists.trim(size), 0u);
   // What is left is as usable as before, and so is what is carved from now on.
   std::set<void*> again;
-  for (int i = 0; i < 2000; ++i) again.insert(slab_allocate(size));
+  for (int i = 0; i < 2000; ++i) again.insert(lists.allocate(size));
   EXPECT_EQ(again.size(), 2000u);
   for (void* block : again) {
     EXPECT_FALSE(kept.contains(block));
@@ -77,38 +79,40 @@ TEST(Slab, GivesBackWhatIsFreeAsAWhole) {
   for (std::size_t i = 0; i < blocks.size(); i += 100) {
     const auto* bytes = static_cast<const unsigned char*>(blocks[i]);
     for (std::size_t k = 0; k < size; ++k) ASSERT_EQ(bytes[k], i / 100);
-    slab_free(blocks[i], size);
+    lists.free(blocks[i], size);
   }
-  for (void* block : again) slab_free(block, size);
-  EXPECT_GT(slab_trim(size), 1980 * size);
+  for (void* block : again) lists.free(block, size);
+  EXPECT_GT(lists.trim(size), 1980 * size);
 }
 
-// In a process of its own, whose address space cannot grow.
-TEST(SlabDeathTest, RunningOutOfMemoryGivesNoBlockTwice) {
-  if (!slab_is_on()) return;
-  const auto run_out = [] {
-    const rlimit none{1, 1};
-    ::setrlimit(RLIMIT_AS, &none);
-    const char* last = nullptr;
-    try {
-      for (;;) last = static_cast<const char*>(slab_allocate(slab_max_bytes));
-    } catch (const std::bad_alloc&) {
-    }
-    try {
-      (void)slab_allocate(slab_max_bytes);
-      std::_Exit(1);
-    } catch (const std::bad_alloc&) {
-    }
-    try {
-      for (;;) {
-        const auto* const block = static_cast<const char*>(slab_allocate(1));
-        if (block >= last && block < last + slab_max_bytes) std::_Exit(2);
-      }
-    } catch (const std::bad_alloc&) {
-    }
-    std::_Exit(0);
+TEST(SlabLists, RunningOutOfMemoryGivesNoBlockTwice) {
+  static int chunks_left;
+  chunks_left = 3;
+  static SlabLists lists([](void** memory, std::size_t alignment, std::size_t bytes) {
+    return chunks_left-- > 0 ? ::posix_memalign(memory, alignment, bytes) : ENOMEM;
+  });
+  std::set<void*> blocks;
+  const auto take_all = [&] {
+    for (;;) EXPECT_TRUE(blocks.insert(lists.allocate(slab_max_bytes)).second);
   };
-  EXPECT_EXIT(run_out(), testing::ExitedWithCode(0), "");
+  EXPECT_THROW(take_all(), std::bad_alloc);
+  EXPECT_EQ(blocks.size(), 3u * 7);
+  for (const std::size_t size : {slab_max_bytes, slab_granule}) {
+    EXPECT_THROW((void)lists.allocate(size), std::bad_alloc);
+  }
+  // The class goes on where it stopped, and another one has memory of its own.
+  chunks_left = 2;
+  for (const std::size_t size : {slab_max_bytes, slab_granule}) {
+    auto* const block = static_cast<char*>(lists.allocate(size));
+    for (void* const other : blocks) {
+      const auto* const begin = static_cast<const char*>(other);
+      EXPECT_TRUE(block + size <= begin || block >= begin + slab_max_bytes);
+    }
+    if (size == slab_max_bytes) blocks.insert(block);
+    if (size != slab_max_bytes) lists.free(block, size);
+  }
+  for (void* const block : blocks) lists.free(block, slab_max_bytes);
+  EXPECT_GE(lists.trim(slab_max_bytes), 3u * 7 * slab_max_bytes);
 }
 
 }  // namespace
