@@ -445,6 +445,40 @@ index = ["size", "span", "paid", "part", "code", "codes"]
     assert ids(server, "/people?sort=code") == [2, 1]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_booleans(request, tmp_path, sluice, kind):
+    table = "CREATE TABLE films (id INTEGER PRIMARY KEY, seen BOOLEAN); INSERT INTO films VALUES (1, true), (2, false), (3, NULL)"
+    if kind == "sqlite":
+        url = f"sqlite:{tmp_path / 'films.db'}"
+        with sqlite3.connect(tmp_path / "films.db") as database:
+            database.executescript(table)
+        database.close()
+    else:
+        postgres = request.getfixturevalue("postgres")
+        name = f"booleans_{time.monotonic_ns()}"
+        postgres.psql(f"CREATE DATABASE {name}")
+        postgres.psql(table, name)
+        url = postgres.url(name)
+    server = sluice(f'''
+[database.main]
+url = "{url}"
+[[resident]]
+name = "films"
+query = "SELECT id, seen FROM films ORDER BY id"
+key = "id"
+index = ["seen"]
+''')
+    for true, false in (("true", "false"), ("t", "f"), ("1", "0")):
+        for condition, found in ((true, [1]), (f"eq.{true}", [1]), (false, [2]), (f"in.({false},{true})", [1, 2]),
+                                 (f"lt.{true}", [2]), (f"lte.{true}", [1, 2]), (f"gt.{false}", [1]), (f"gte.{true}", [1])):
+            assert ids(server, f"/films?seen={condition}") == found, condition
+    for wrong in ("banana", "0.0", "2", "eq.banana", "lt.banana", "gte.0.0", "in.(true,banana)", "ne.true", ""):
+        refused = server.get(f"/films?seen={wrong}")
+        assert refused.status == 400, wrong
+        problem = json.loads(refused.body)
+        assert problem["parameter"] == "seen" and "true or false is possible" in problem["detail"], problem
+
+
 def test_no_answer_is_of_two_versions(postgres, sluice):
     """Versions follow each other every 20 ms; an answer in which two meet would show."""
     name = f"versions_{time.monotonic_ns()}"

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "api/column_value.h"
 #include "base/hex.h"
+#include "sql/column_kind.h"
 
 namespace sluice::api::resident {
 namespace {
@@ -260,18 +262,13 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
   if (!kind) return std::nullopt;
   result.kind = *kind;
   if (*kind == Kind::dynamic) {
-    const auto declares = [&](std::string_view word) {
-      return !std::ranges::search(column.declared_type, word, [](char a, char b) { return (a & ~0x20) == b; }).empty();
-    };
-    if (declares("JSON")) {
+    const sql::ColumnKind declared = sql::sqlite_column_kind(column.declared_type);
+    if (declared == sql::ColumnKind::json) {
       result.kind = Kind::text;
       result.shape = Shape::json;
-    } else if (declares("BOOL")) {
-      result.spelling = Spelling::boolean;
-    } else if (declares("INT") || declares("REAL") || declares("FLOA") || declares("DOUB") || declares("NUMERIC") ||
-               declares("DECIMAL")) {
-      result.spelling = Spelling::numeric;
-    } else if (declares("CHAR") || declares("CLOB") || declares("TEXT")) {
+    } else if (sql::is_number_or_boolean(declared)) {
+      result.spelling = declared == sql::ColumnKind::boolean ? Spelling::boolean : Spelling::numeric;
+    } else if (declared == sql::ColumnKind::text) {
       result.kind = Kind::text;  // its affinity turns numbers into text
     }
   }
@@ -320,9 +317,10 @@ std::string_view describe(const ValueType& type) {
       return "a MAC address (08:00:2b:01:02:03)";
     case Spelling::numeric:
       return describe(Kind::number);
+    case Spelling::boolean:
+      return describe(Kind::boolean);
     case Spelling::plain:
     case Spelling::padded:
-    case Spelling::boolean:
       break;
   }
   return describe(type.kind);
@@ -465,10 +463,12 @@ bool make_asked_key(const ValueType& type, std::string_view text, std::string& s
     case Spelling::padded:
       text = without_padding(text);
       break;
-    case Spelling::boolean:
-      if (text == "true") text = "1";
-      if (text == "false") text = "0";
+    case Spelling::boolean: {
+      const auto asked = column_value(sql::ColumnKind::boolean, {.kind = Value::Kind::string, .text = text});
+      if (!asked) return false;
+      text = *asked->text == "true" || *asked->text == "1" ? "1" : "0";
       break;
+    }
     case Spelling::numeric:
       if (!make_key(Kind::number, text, scratch, key)) return false;
       break;

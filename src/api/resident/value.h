@@ -38,7 +38,7 @@ struct ValueType {
     macaddr,   // any case, and any signs between the octets
     macaddr8,  // likewise
     numeric,   // `dynamic`, and declared as numbers: nobody asks for anything else
-    boolean,   // `dynamic`, and declared as booleans: true and false are asked for as JSON has them
+    boolean,   // `dynamic`, and declared as booleans: asked for as values of a request are written to them
   };
   Kind kind = Kind::text;
   Shape shape = Shape::scalar;

@@ -342,7 +342,9 @@ TEST(ResidentValue, ClientsAskForDynamicValuesByWhatTheyLookLike) {
   const ValueType boolean = *ValueType::of(sqlite_column("b", "Boolean"));
   EXPECT_EQ(asked(boolean, "true"), made(boolean, {"t", sql::Form::boolean}));
   EXPECT_EQ(asked(boolean, "false"), made(boolean, {"f", sql::Form::boolean}));
-  EXPECT_EQ(asked(boolean, "2"), made(boolean, {"2", sql::Form::number}));
+  EXPECT_EQ(asked(boolean, "T"), made(boolean, {"1", sql::Form::number}));
+  EXPECT_EQ(asked(boolean, "f"), made(boolean, {"0", sql::Form::number}));
+  for (const char* none : {"2", "0.0", "banana", "ne.true", ""}) EXPECT_EQ(asked(boolean, none), std::nullopt) << none;
 }
 
 TEST(ResidentValue, BlanksAtTheEndOfCharCountForNothing) {
@@ -425,8 +427,8 @@ TEST(ResidentValue, WhatArraysHold) {
 
 TEST(ResidentValue, WhatSqliteColumnsHold) {
   const auto type = [](std::string declared) { return *ValueType::of(sqlite_column("c", std::move(declared))); };
-  for (const char* declared : {"INTEGER", "int", "BigInt", "REAL", "float", "DOUBLE PRECISION", "numeric(10,2)",
-                               "DECIMAL(5)", "FLOATING POINT"}) {
+  for (const char* declared :
+       {"INTEGER", "int", "BigInt", "REAL", "float", "DOUBLE PRECISION", "numeric(10,2)", "DECIMAL(5)", "NUMBER"}) {
     EXPECT_EQ(type(declared).kind, Kind::dynamic) << declared;
     EXPECT_EQ(type(declared).spelling, ValueType::Spelling::numeric) << declared;
     EXPECT_TRUE(type(declared).orders()) << declared;
@@ -435,7 +437,7 @@ TEST(ResidentValue, WhatSqliteColumnsHold) {
     EXPECT_EQ(type(declared).kind, Kind::text) << declared;
     EXPECT_EQ(type(declared).shape, ValueType::Shape::scalar) << declared;
   }
-  for (const char* declared : {"", "BLOB", "DATE", "DATETIME", "whatever"}) {
+  for (const char* declared : {"", "BLOB", "DATE", "DATETIME", "FLOATING POINT", "whatever"}) {
     EXPECT_EQ(type(declared).kind, Kind::dynamic) << declared;
     EXPECT_EQ(type(declared).spelling, ValueType::Spelling::plain) << declared;
   }
