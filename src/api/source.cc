@@ -303,7 +303,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
   rewritten_.clear();
   for (const Source& source : sources) {
     std::optional<std::string_view> text;
-    Value written{.kind = Value::Kind::string};  // how it is, where it is of the body
+    Value written{.kind = Value::Kind::string, .text = {}};  // how it is, where it is of the body
     sql::ParameterType type = source.type;
     bool is_null = false;  // said to be: the default is for what is missing
     const auto refuse = [&](std::string reason) { return std::unexpected(ValueFault{&source, std::move(reason)}); };

@@ -95,9 +95,9 @@ class FakeDatabase final : public sql::Database {
       database_.log += "committed\n";
       co_return sql::Result<void>{};
     }
-    void renew(std::span<const sql::Setting> settings, bool reads) override {
+    void renew(std::span<const sql::Setting> given, bool reads) override {
       database_.log += reads ? "renew reading" : "renew";
-      for (const sql::Setting& setting : settings) database_.log += " " + setting.name + "=" + setting.value;
+      for (const sql::Setting& setting : given) database_.log += " " + setting.name + "=" + setting.value;
       database_.log += '\n';
     }
 

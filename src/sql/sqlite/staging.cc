@@ -225,7 +225,7 @@ Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, s
 }
 
 // The writer's thread.
-Result<void> SqliteStaging::Stage::write(const ApplyOptions& options) {
+Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   if (abandoned.load(std::memory_order_relaxed)) {
     return std::unexpected(Error{Failure::statement, {}, "nobody waits for it any more"});
   }
@@ -240,8 +240,8 @@ Result<void> SqliteStaging::Stage::write(const ApplyOptions& options) {
   Result<void> written;
   if (plan.outside && rows != 0) written = find_outside();
   if (written && !outcome.outside) written = write_opened();
-  outcome.too_many_deleted = options.commit && outcome.faults.empty() && !options.allow(outcome);
-  if (written && options.commit && outcome.faults.empty() && !outcome.too_many_deleted) {
+  outcome.too_many_deleted = how.commit && outcome.faults.empty() && !how.allow(outcome);
+  if (written && how.commit && outcome.faults.empty() && !outcome.too_many_deleted) {
     written = connection->run("COMMIT");
     committed = written.has_value();
   }

@@ -38,7 +38,7 @@ class SqliteStaging final : public Staging {
     ~Stage();
     [[nodiscard]] Result<void> open();
     [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
-    [[nodiscard]] Result<void> write(const ApplyOptions& options);
+    [[nodiscard]] Result<void> write(const ApplyOptions& how);
     [[nodiscard]] Result<void> write_opened();
     // `own`: those of its parameters that are none of the plan's.
     [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
