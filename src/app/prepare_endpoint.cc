@@ -277,6 +277,16 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   for (const auto& column : writing.columns) used_.push_back(api::column_source(column, made_.pattern).key);
   auto made = std::make_shared<api::SetWritePlan>(method, options_, writing, made_.pattern, std::move(*prepared));
   made->take_types(table);
+  if (dialect_ == sql::Dialect::sqlite && !writing.existing.value.empty()) {
+    const sql::Statement& existing = existing_.back().second;
+    std::vector<api::Source> found(existing.parameters.size());
+    take_kinds(existing.text, found);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto same = std::ranges::find(made->set.parameters, existing.parameters[i].name, &sql::Parameter::name);
+      const auto place = static_cast<std::size_t>(same - made->set.parameters.begin());
+      if (place < made->shared.size()) made->shared[place].column = found[i].column;
+    }
+  }
   complete(*made, named);
   if (const auto guards = guards_of(&writing, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);

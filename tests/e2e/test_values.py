@@ -415,6 +415,13 @@ get = "SELECT t, j FROM typed ORDER BY t"
 path = "/ok/{{ok}}"
 get = "SELECT n FROM typed WHERE ok = :ok"
 require = "exists(SELECT 1 FROM typed WHERE ok = :ok)"
+[[endpoint]]
+path = "/set/{{ok}}"
+[endpoint.put]
+table = "typed"
+existing = "SELECT t FROM typed WHERE ok = :ok"
+columns.t = {{ key = true }}
+columns.ok = {{ from = "path.ok" }}
 """
 
 
@@ -429,6 +436,16 @@ def typed(request, sluice, tmp_path):
     with server.connect() as connection:
         connection.kind = request.param
         yield connection
+
+
+def test_parameters_of_existing_are_converted_too(typed):
+    def put(ok, *keys):
+        return typed.call("PUT", f"/set/{ok}", json.dumps([{"t": key} for key in keys]).encode(), "Content-Type: application/json")
+    assert put("true", "a", "b").status == 200 and put("f", "c").status == 200
+    for ok, keys, deleted in (("true", ["a"], 1), ("t", [], 1), ("false", [], 1)):
+        answer = put(ok, *keys)
+        assert answer.status == 200 and json.loads(answer.body)["deleted"] == deleted, (ok, answer.body)
+    assert put("banana", "a").status == 400
 
 
 def test_what_is_not_of_the_columns_type_is_refused(typed):
