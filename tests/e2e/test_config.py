@@ -241,7 +241,7 @@ WRONG_VALUES = [
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "text"', '"text"',
      'is declared as text, and the database takes it for an integer'),
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = { default = "many" }', '"many"',
-     'this default of "n" is not an integer'),
+     'this default of "n" must be an integer'),
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE made = :n"\nparams.n = "bool"', '"bool"',
      'is declared as bool, and the database takes it for a date'),
     ('path = "/a"\n[endpoint.patch]\ntable = "numbers"\nset = true\ncolumns.n = { key = true, type = "bool" }\n'
@@ -250,18 +250,24 @@ WRONG_VALUES = [
 WRONG_ON_POSTGRES = [
     ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = { type = "real" }', '"real"',
      'is declared as real, and the database takes it for an integer'),
-    ('path = "/a"\nget = "SELECT 1 AS a"\nrequire = "not(exists(SELECT 1 FROM numbers WHERE n = :n))"\n'
-     'params.n = { default = "abc" }', '"abc"', 'this default of "n" is not an integer'),
 ]
 WRONG_ANYWHERE = [
+    ('path = "/a"\nget = "SELECT 1 AS a"\nrequire = "not(exists(SELECT 1 FROM numbers WHERE n = :n))"\n'
+     'params.n = { default = "abc" }', '"abc"', 'this default of "n" must be an integer'),
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\ncolumns.price = { default = "abc" }', '"abc"',
+     'this default of "price" must be a number'),
+    ('path = "/a"\npost = "INSERT INTO numbers (n) VALUES (:n)"\nparams.n = { default = 1.5 }', '1.5',
+     'this default of "n" must be an integer'),
+    ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT n FROM numbers"\ncolumns.n = { key = true }\n'
+     'columns.ok = { default = "maybe" }', '"maybe"', 'this default of "ok" must be '),
     ('path = "/a/{m}"\nparams.m = "bool"\n[endpoint.put]\ntable = "numbers"\ncolumns.n = { key = true }\n'
      'existing = "SELECT n FROM numbers WHERE n = :m"', '"bool"',
      'is declared as bool, and the database takes it for an integer'),
     ('path = "/a"\nparams.m = { from = "query.m", default = "abc" }\n[endpoint.patch]\ntable = "numbers"\nset = true\n'
      'columns.n = { key = true }\nexisting = "SELECT n FROM numbers WHERE n = :m"', '"abc"',
-     'this default of "m" is not an integer'),
+     'this default of "m" must be an integer'),
     ('path = "/a"\nget = "SELECT 1 AS a"\nrequire = "and(present(query.n), exists(SELECT 1 FROM numbers WHERE n = (:n)))"\n'
-     'params.n = { default = "abc" }', '"abc"', 'this default of "n" is not an integer'),
+     'params.n = { default = "abc" }', '"abc"', 'this default of "n" must be an integer'),
     ('path = "/a"\npost = "INSERT INTO numbers (text) VALUES (:t)"\nparams.n = { from = "query.n", type = "bool" }\n'
      '[endpoint.delete]\nsql = "DELETE FROM numbers"\nrequire = "exists(SELECT 1 FROM numbers f WHERE f.n IS NOT NULL AND f.n = :n)"',
      '"bool"', 'is declared as bool, and the database takes it for an integer'),
@@ -295,8 +301,12 @@ def test_what_the_database_says_otherwise(request, tmp_path, small_sqlite, kind,
     if kind == "postgres":
         cluster = request.getfixturevalue("postgres")
         cluster.psql("DROP TABLE IF EXISTS numbers")
-        cluster.psql("CREATE TABLE numbers (n bigint PRIMARY KEY, text text, made date)")
+        cluster.psql("CREATE TABLE numbers (n bigint PRIMARY KEY, text text, made date, price numeric, ok boolean)")
         url = cluster.url()
+    else:
+        with sqlite3.connect(small_sqlite) as database:
+            database.executescript("ALTER TABLE numbers ADD COLUMN price NUMERIC; ALTER TABLE numbers ADD COLUMN ok BOOLEAN")
+        database.close()
     text = f'[database.main]\nurl = "{url}"\n[[endpoint]]\n{lines}\n'
     for command in ("check", "serve"):
         failed = run(tmp_path, text, command)
@@ -341,7 +351,7 @@ FINE_ON_SQLITE = [
     ("SELECT * FROM films WHERE price = :t", ""),
     ("SELECT * FROM films WHERE n = :t", ""),
     ("SELECT * FROM films WHERE seen = :t", ""),
-    ("SELECT * FROM films WHERE score = :s", 's = { default = "-inf" }'),
+    ("SELECT * FROM films WHERE score = :s", 's = { default = "-Infinity" }'),
     ("SELECT v FROM prefs WHERE user = :i AND enabled = :b", ""),
     ("SELECT * FROM films WHERE flag = :b", ""),
     ("SELECT * FROM films WHERE flag = :f", 'f = { type = "bool", default = false }'),
@@ -421,7 +431,7 @@ existing = "SELECT id FROM films WHERE slug = :id"
 FINE_TABLES_ON_SQLITE = """
 [[endpoint]]
 path = "/flags"
-params.x = { default = "" }
+params.x = { default = 0 }
 get = "SELECT 1 AS a"
 require = "not(exists(SELECT 1 FROM films WHERE id = :x))"
 [endpoint.patch]

@@ -74,8 +74,8 @@ std::string bare(std::string_view text) {
   return result;
 }
 
-// A default without a declared type. What only the database can read is left to it.
-bool is_none(std::string_view text, const Schema& schema, sql::Dialect dialect) {
+// A default without a declared type, for PostgreSQL. What only the database can read is left to it.
+bool is_none(std::string_view text, const Schema& schema) {
   const std::string read = bare(text);
   if (schema.type == "boolean") {
     const auto begins = [&](std::string_view word, std::size_t least) {
@@ -89,11 +89,20 @@ bool is_none(std::string_view text, const Schema& schema, sql::Dialect dialect) 
   const bool begins_as_one = !read.empty() && (read[0] == '.' || (read[0] >= '0' && read[0] <= '9'));
   if (read.starts_with("0x") || read.starts_with("0o") || read.starts_with("0b")) return false;
   if (begins_as_one && read.contains('_')) return false;
-  if (schema.type == "integer" && dialect == sql::Dialect::postgres) {
-    return !begins_as_one || !sql::fits(ParameterType::integer, read);
-  }
-  if (schema.type == "number" && (read == "inf" || read == "infinity" || read == "nan")) return false;
+  if (schema.type == "integer") return !begins_as_one || !sql::fits(ParameterType::integer, read);
+  if (read == "inf" || read == "infinity" || read == "nan") return false;
   return !begins_as_one || !sql::fits(ParameterType::real, read);
+}
+
+// What is wrong with the default; empty: nothing. A request that leaves the value out would be refused with the same.
+std::string fault_of_default(const api::Source& value, const Schema& schema, sql::Dialect dialect) {
+  api::Source alone = value;
+  alone.from = api::From::environment;  // nothing of a request is read
+  std::vector<sql::Argument> arguments;
+  api::Binder binder;
+  if (auto bound = binder.bind({&alone, 1}, {}, {}, arguments); !bound) return std::move(bound.error().reason);
+  const bool is_left_to_server = value.checked || dialect == sql::Dialect::sqlite;
+  return is_left_to_server || !is_none(*value.default_text, schema) ? "" : fmt::format("must be {}", words_of(schema));
 }
 
 // What the file says of a value.
@@ -153,15 +162,12 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
                            name_of(value->type), words_of(schema).empty() ? "text" : words_of(schema)));
     }
     if (value->default_text && options != nullptr) {
-      const bool fits = value->checked ? sql::fits(value->type, *value->default_text)
-                                       : !is_none(*value->default_text, schema, dialect);
-      if (!fits && value->from == api::From::environment && options->from) {
+      const std::string fault = fault_of_default(*value, schema, dialect);
+      if (!fault.empty() && value->from == api::From::environment && options->from) {
         complain(options->from->position,
                  fmt::format("what the environment says does not fit the type of \"{}\"", value->name));
-      } else if (!fits && options->default_value) {
-        complain(options->default_value->position,
-                 fmt::format("this default of \"{}\" is not {}", value->name,
-                             value->checked ? name_of(value->type) : words_of(schema)));
+      } else if (!fault.empty() && options->default_value) {
+        complain(options->default_value->position, fmt::format("this default of \"{}\" {}", value->name, fault));
       }
     }
     if (value->from != api::From::query) continue;

@@ -23,9 +23,9 @@ struct BoundValue {
 };
 
 // A declared type that the database's own does not take, a default that does not fit, and two parameters from one
-// query parameter. `method`: null is GET; `table`: of a method that names one. What the database can read is never
-// complained about, however odd. SQLite compares and stores anything as it is, and has no booleans but the integers 0
-// and 1: only of what is meant to be an integer, and is no number, is something said.
+// query parameter. `method`: null is GET; `table`: of a method that names one. What PostgreSQL can
+// read is never complained about, however odd. SQLite compares and stores anything as it is: a default is wrong where a
+// request's value would be refused.
 void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions* method, const sql::Table* table,
                   sql::Dialect dialect, std::span<const BoundValue> values, const Source& source,
                   std::vector<Diagnostic>& errors);

@@ -1,8 +1,11 @@
 #include "app/config/values.h"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "app/config/load.h"
+#include "sql/column_kind.h"
 
 namespace sluice::app::config {
 namespace {
@@ -90,7 +93,9 @@ TEST_F(Values, TypesThatGoTogether) {
 TEST_F(Values, SqlitesColumns) {
   load(
       "params.a = \"text\"\nparams.b = \"bool\"\nparams.i = \"int\"\nparams.d = { default = \"abc\" }\n"
-      "params.r = \"real\"\nparams.e = { default = \"\" }\nparams.h = { default = \" -7.5 \" }");
+      "params.r = \"real\"\nparams.e = { default = \"\" }\nparams.h = { default = \" -7.0 \" }\nparams.f = { default = "
+      "1.5 }\n"
+      "params.t = { default = true }");
   const auto said = [&](const std::string& name, const std::string& type, bool row_id = false) {
     const api::EndpointOptions& endpoint = config_.options.endpoints[0];
     const auto pattern = *http::Pattern::parse(endpoint.path.value);
@@ -98,7 +103,8 @@ TEST_F(Values, SqlitesColumns) {
     for (const auto& one : api::declared_parameters(endpoint, pattern)) {
       if (one.name == name) parameter.declared = one.declared;
     }
-    const api::Source source = api::source_of(parameter, endpoint.params, pattern, false);
+    api::Source source = api::source_of(parameter, endpoint.params, pattern, false);
+    source.column = sql::sqlite_column_kind(type);
     const std::vector<BoundValue> values{{.source = &source, .oid = 0, .type = type, .row_id = row_id}};
     std::vector<Diagnostic> errors;
     check_values(endpoint, nullptr, nullptr, sql::Dialect::sqlite, values, config_.source, errors);
@@ -107,8 +113,16 @@ TEST_F(Values, SqlitesColumns) {
   EXPECT_EQ(said("a", "INTEGER"),
             "4:12 endpoint /films/{id:int}: \"a\" is declared as text, and the database takes it for an integer\n");
   EXPECT_TRUE(said("b", "int", true).contains("takes it for an integer")) << "no key is a flag";
-  EXPECT_TRUE(said("d", "INT").contains("this default of \"d\" is not an integer"));
-  EXPECT_TRUE(said("e", "INT").contains("this default of \"e\" is not an integer"));
+  EXPECT_EQ(said("d", "INT"), "7:24 endpoint /films/{id:int}: this default of \"d\" must be an integer\n");
+  for (const auto& [name, type, wrong] : {std::tuple{"e", "INT", "must be an integer"},
+                                          {"f", "INTEGER", "must be an integer"},
+                                          {"d", "REAL", "must be a number"},
+                                          {"d", "DECIMAL(10,2)", "must be a number"},
+                                          {"d", "BOOLEAN", "must be true or false"},
+                                          {"d", "JSON", "must be JSON"},
+                                          {"f", "boolean", "must be true or false"}}) {
+    EXPECT_TRUE(said(name, type).ends_with(std::string(wrong) + "\n")) << name << " " << type;
+  }
   for (const auto& [name, type] : {std::pair{"b", "INTEGER"},
                                    {"b", "boolean"},
                                    {"i", "BOOLEAN"},
@@ -125,8 +139,10 @@ TEST_F(Values, SqlitesColumns) {
                                    {"b", "int"},
                                    {"r", "int"},
                                    {"h", "int"},
-                                   {"d", "NUMERIC"},
-                                   {"d", "boolean"},
+                                   {"f", "NUMERIC"},
+                                   {"f", "text"},
+                                   {"t", "boolean"},
+                                   {"d", "DATE"},
                                    {"a", "INTERVAL"},
                                    {"a", "point"},
                                    {"i", "TEXT"}}) {
@@ -136,9 +152,9 @@ TEST_F(Values, SqlitesColumns) {
 
 TEST_F(Values, DefaultsThatDoNotFit) {
   load("params.a = { default = \"many\" }\nparams.b = { default = \"on\" }\nparams.n = { default = \"NaN\" }");
-  EXPECT_EQ(complaints({{"a", bigint}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not an integer\n");
-  EXPECT_EQ(complaints({{"a", real}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a number\n");
-  EXPECT_EQ(complaints({{"a", boolean}}), "4:24 endpoint /films/{id:int}: this default of \"a\" is not a boolean\n");
+  EXPECT_EQ(complaints({{"a", bigint}}), "4:24 endpoint /films/{id:int}: this default of \"a\" must be an integer\n");
+  EXPECT_EQ(complaints({{"a", real}}), "4:24 endpoint /films/{id:int}: this default of \"a\" must be a number\n");
+  EXPECT_EQ(complaints({{"a", boolean}}), "4:24 endpoint /films/{id:int}: this default of \"a\" must be a boolean\n");
   EXPECT_EQ(complaints({{"a", text}, {"b", boolean}, {"n", real}, {"a", 0}}), "");
 }
 
@@ -148,16 +164,16 @@ TEST_F(Values, DefaultsThatPostgresReads) {
     load("params.a = { default = \"" + text + "\" }");
     return complaints({{"a", oid}});
   };
-  for (const char* text : {"inf", "-inf", "+Inf", "infinity", "-INFINITY", "Infinity", "nan", "NaN", " 7.5 ", "-1e300",
-                           ".5", "5.", "+5", "0x1F", "1_000"}) {
-    for (const std::uint32_t oid : {float4, real, numeric}) EXPECT_EQ(said(text, oid), "") << text;
+  for (const char* one : {"inf", "-inf", "+Inf", "infinity", "-INFINITY", "Infinity", "nan", "NaN", " 7.5 ", "-1e300",
+                          ".5", "5.", "+5", "0x1F", "1_000"}) {
+    for (const std::uint32_t oid : {float4, real, numeric}) EXPECT_EQ(said(one, oid), "") << one;
   }
-  for (const char* text : {"tru", "T", "YES", " on ", "of", "off", "n", "1", "fals"})
-    EXPECT_EQ(said(text, boolean), "") << text;
-  for (const char* text : {" 7 ", "+7", "-7", "007", "0x1F", "1_000"}) EXPECT_EQ(said(text, bigint), "") << text;
-  for (const char* text : {"", "o", "onn", "2", "truer"}) EXPECT_NE(said(text, boolean), "") << text;
-  for (const char* text : {"", "-", "inf", "7.5", "1e3", "a7", "--7", "+-7"}) EXPECT_NE(said(text, bigint), "") << text;
-  for (const char* text : {"", "in", "infinit", "e5", "7 5", "--7", "."}) EXPECT_NE(said(text, real), "") << text;
+  for (const char* one : {"tru", "T", "YES", " on ", "of", "off", "n", "1", "fals"})
+    EXPECT_EQ(said(one, boolean), "") << one;
+  for (const char* one : {" 7 ", "+7", "-7", "007", "0x1F", "1_000"}) EXPECT_EQ(said(one, bigint), "") << one;
+  for (const char* one : {"", "o", "onn", "2", "truer"}) EXPECT_NE(said(one, boolean), "") << one;
+  for (const char* one : {"", "-", "inf", "7.5", "1e3", "a7", "--7", "+-7"}) EXPECT_NE(said(one, bigint), "") << one;
+  for (const char* one : {"", "in", "infinit", "e5", "7 5", "--7", "."}) EXPECT_NE(said(one, real), "") << one;
 }
 
 TEST_F(Values, TheEnvironmentsToo) {
