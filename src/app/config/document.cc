@@ -1,6 +1,8 @@
 #include "app/config/document.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -8,8 +10,8 @@
 namespace sluice::app::config {
 namespace {
 
-Position position_of(const toml::source_region& region) {
-  return {static_cast<std::uint32_t>(region.begin.line), static_cast<std::uint32_t>(region.begin.column)};
+Position position_of(const toml::source_position& position) {
+  return {static_cast<std::uint32_t>(position.line), static_cast<std::uint32_t>(position.column)};
 }
 
 // The TOML library frees nested tables recursively and bounds the depth of values only, not of dotted keys; a file that
@@ -30,25 +32,31 @@ std::optional<Position> too_many_dots(std::string_view text) {
   return {};
 }
 
-Value convert(const toml::node& node);
+// The keys whose values messages show: statements, paths and names.
+constexpr std::array<std::string_view, 21> shown_keys = {
+    "before", "database", "delete",  "existing",  "expect",  "from", "get", "listen", "patch", "path", "post",
+    "put",    "query",    "require", "returning", "returns", "root", "sql", "table",  "type",  "use"};
 
-Value convert_table(const toml::table& table) {
+Value convert(const toml::node& node, std::string_view key, std::vector<WrittenValue>& written);
+
+Value convert_table(const toml::table& table, std::vector<WrittenValue>& written) {
   Value value;
   for (const auto& [key, child] : table) {
-    value.entries.push_back({{std::string(key.str()), position_of(key.source())}, convert(child)});
+    value.entries.push_back(
+        {{std::string(key.str()), position_of(key.source().begin)}, convert(child, key.str(), written)});
   }
   // The library keeps keys in alphabetical order.
   std::ranges::sort(value.entries, {}, [](const Entry& entry) { return entry.key.position; });
   return value;
 }
 
-Value convert(const toml::node& node) {
+Value convert(const toml::node& node, std::string_view key, std::vector<WrittenValue>& written) {
   Value value;
   if (const toml::table* table = node.as_table()) {
-    value = convert_table(*table);
+    value = convert_table(*table, written);
   } else if (const toml::array* list = node.as_array()) {
     value.kind = Value::Kind::list;
-    for (const toml::node& item : *list) value.items.push_back(convert(item));
+    for (const toml::node& item : *list) value.items.push_back(convert(item, key, written));
   } else if (const auto* text = node.as_string()) {
     value.kind = Value::Kind::string;
     value.text = text->get();
@@ -67,7 +75,13 @@ Value convert(const toml::node& node) {
   } else {
     value.kind = Value::Kind::date;
   }
-  value.position = position_of(node.source());
+  value.position = position_of(node.source().begin);
+  // Short numbers are no secrets.
+  const bool is_shown = value.kind == Value::Kind::string ? std::ranges::find(shown_keys, key) != shown_keys.end()
+                                                          : value.text.size() <= 5;
+  if (!node.is_table() && !node.is_array()) {
+    written.push_back({value.position, position_of(node.source().end), is_shown});
+  }
   return value;
 }
 
@@ -172,15 +186,18 @@ std::string_view name_of(Value::Kind kind) {
   return {};
 }
 
-std::optional<Value> parse_document(const Source& source, std::vector<Diagnostic>& errors) {
+std::optional<Value> parse_document(Source& source, std::vector<Diagnostic>& errors) {
   if (auto position = too_many_dots(source.text())) {
     errors.push_back({*position, "too many dotted keys"});
     return {};
   }
   try {
-    return convert_table(toml::parse(std::string_view(source.text())));
+    std::vector<WrittenValue> written;
+    Value document = convert_table(toml::parse(std::string_view(source.text())), written);
+    source.take(std::move(written));
+    return document;
   } catch (const toml::parse_error& error) {
-    errors.push_back(describe(std::string(error.description()), position_of(error.source())));
+    errors.push_back(describe(std::string(error.description()), position_of(error.source().begin)));
     return {};
   }
 }

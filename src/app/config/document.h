@@ -40,8 +40,8 @@ struct Entry {
 
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Reads TOML; a syntax error ends it, and is the only one.
-[[nodiscard]] std::optional<Value> parse_document(const Source& source, std::vector<Diagnostic>& errors);
+// Reads TOML; a syntax error ends it, and is the only one. Tells `source` what may be shown of it.
+[[nodiscard]] std::optional<Value> parse_document(Source& source, std::vector<Diagnostic>& errors);
 
 // Replaces ${NAME} and ${NAME:-default} in every string; $${ stands for ${. As in a shell, the default also stands in
 // for an empty variable. Adds to `source` what was replaced.

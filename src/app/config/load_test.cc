@@ -267,9 +267,7 @@ TEST(Errors, WhatIsPlannedSaysSo) {
 
 TEST(Errors, Syntax) {
   EXPECT_EQ(errors_of("[server]\ncores = \n"),
-            "a.toml:2:9: error: expected value, saw '\\n', while parsing key-value pair\n"
-            "  2 | cores = \n"
-            "    |         ^\n");
+            "a.toml:2:9: error: expected value, saw '\\n', while parsing key-value pair\n");
   EXPECT_EQ(messages_of("[server]\ncores = 1\ncores = 2\n"),
             "3:9 cannot redefine existing integer 'cores', while parsing key-value pair\n");
   EXPECT_EQ(messages_of("[server]\n[server]\n"),
@@ -280,10 +278,7 @@ TEST(Errors, Syntax) {
       "is the closing quote missing?\n");
   EXPECT_EQ(messages_of(std::string("x = 1\0", 6)),
             "1:6 expected digit, saw '\\u0000', while parsing decimal integer\n");
-  EXPECT_EQ(errors_of("x = \"\xff\"\n"),
-            "a.toml:1:5: error: encountered invalid utf-8 sequence\n"
-            "  1 | x = \"*\"\n"
-            "    |     ^\n");
+  EXPECT_EQ(errors_of("x = \"\xff\"\n"), "a.toml:1:5: error: encountered invalid utf-8 sequence\n");
   EXPECT_TRUE(messages_of("x = " + std::string(100'000, '[')).starts_with("1:261 exceeded maximum nested value depth"));
 }
 

@@ -1,7 +1,6 @@
 #include "app/config/source.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <functional>
 #include <utility>
@@ -14,9 +13,9 @@ namespace {
 // Of a longer line only the part around the error is shown.
 constexpr std::size_t widest_line = 160;
 
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
 bool is_word(char c) { return c == '_' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)); }
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 // The bytes of the UTF-8 character that begins the text; 0 where it is malformed.
 std::size_t character_size(std::string_view text) {
@@ -49,166 +48,77 @@ std::string printable(std::string_view line) {
   return shown;
 }
 
-// The keys whose values are shown: statements, paths and names.
-constexpr std::array<std::string_view, 21> shown_keys = {
-    "before", "database", "delete",  "existing",  "expect",  "from", "get", "listen", "patch", "path", "post",
-    "put",    "query",    "require", "returning", "returns", "root", "sql", "table",  "type",  "use"};
-
-// Follows a statement or a requirement, and tells what of it may be shown: not its literals, unless they begin with a
-// parameter, and no comments, where an apostrophe begins no literal.
-class Literals {
- public:
-  struct Step {
-    std::size_t size;
-    bool shows;
-  };
-  // Over what `rest` begins with.
-  Step step(std::string_view rest) {
-    if (!close_.empty()) {
-      if (escapes_ && (rest[0] == '\\' || rest.starts_with("''"))) return {2, !hides_};
-      // PostgreSQL nests comments and SQLite does not: what follows is hidden on both.
-      if (close_ == "*/" && rest.starts_with("/*")) close_ = '\0';
-      if (!rest.starts_with(close_)) return {1, !hides_};
-      return {std::exchange(close_, {}).size(), true};
-    }
-    escapes_ = std::exchange(is_e_, !in_word_ && (rest[0] == 'E' || rest[0] == 'e')) && rest[0] == '\'';
-    in_word_ = is_word(rest[0]);
-    std::size_t open = 1;
-    if (rest[0] == '\'') {
-      close_ = "'";
-      hides_ = !rest.substr(std::min(rest.find_first_not_of("%_*?", 1), rest.size())).starts_with(':');
-      return {1, true};
-    }
-    if (rest.starts_with("--") || rest.starts_with("/*")) {
-      close_ = rest[0] == '-' ? "\n" : "*/";
-      open = 2;
-    } else if (rest[0] == '$' && rest.size() > 1 && (rest[1] < '0' || rest[1] > '9')) {
-      const auto end = std::ranges::find_if_not(rest.substr(1), [](char c) {
-        return c == '_' || (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c & 0x80) != 0;
-      });
-      if (end == rest.end() || *end != '$') return {1, true};
-      close_ = std::string(rest.begin(), end + 1);  // of $tag$
-      open = close_.size();
-    }
-    hides_ = true;
-    return {open, true};
-  }
-  // In PostgreSQL's E'...', where a backslash takes the next character with it.
-  [[nodiscard]] bool escapes() const { return !close_.empty() && escapes_; }
-  [[nodiscard]] bool hides() const { return !close_.empty() && hides_; }
-  [[nodiscard]] bool hides_literal() const { return hides() && close_ != "\n" && close_ != "*/"; }
-
- private:
-  std::string close_;  // what ends the literal or the comment; empty: outside
-  bool hides_ = false;
-  bool escapes_ = false;
-  bool in_word_ = false;  // the last character outside belongs to one
-  bool is_e_ = false;     // which is E alone
+// A literal or a comment of a statement, between what begins and what ends it.
+struct Hidden {
+  std::size_t begin;
+  std::size_t end;
+  bool is_literal;
 };
 
-// What a message may show of the text from `begin` to `end`: keys and punctuation. Every other character is a star,
-// because a value may hold a secret whatever its key is: the key may be misspelt. Only the values of `shown_keys` are
-// shown, without the literals in SQL and in requirements, unless those begin with a parameter, and booleans and short
-// integers. The text may be no TOML.
-std::string masked(std::string_view text, std::size_t begin, std::size_t end) {
-  std::string shown;
-  std::size_t at = 0;
-  const auto take = [&](std::size_t size, bool show) {
-    for (; size > 0 && at < end; --size, ++at) {
-      if (at >= begin && (show || !continues(text[at]))) shown += show ? text[at] : '*';
-    }
-  };
-  std::string_view key;
-  std::string_view quote;  // of the string that is open
-  std::string nested;      // '[' and '{' of the lists and inline tables that are open
-  char before = 0;         // the last character that was neither space nor part of a word
-  bool in_value = false;
-  Literals literals;
-  while (at < end) {
-    const std::string_view rest = text.substr(at);
-    const char c = rest[0];
-    if (!quote.empty()) {
-      const bool shows = std::ranges::find(shown_keys, key) != shown_keys.end();
-      if (rest.starts_with(quote) || (c == '\n' && quote.size() == 1)) {
-        take(c == '\n' ? 0 : quote.size(), true);
-        quote = {};
-        if (nested.empty()) key = {};
-        continue;
-      }
-      if (c == '\\' && quote[0] == '"') {
-        std::size_t size = 2;
-        if (rest.starts_with(R"(\\)") && literals.escapes()) size += rest.substr(2).starts_with('\\') ? 2 : 1;
-        take(size, shows && !literals.hides());
-      } else {
-        const auto [size, shown_too] = literals.step(rest);
-        take(size, shows && shown_too);
-      }
-    } else if (c == '\n') {
-      in_value = !nested.empty() && nested.back() == '[';
-      if (nested.empty()) key = {};
-      take(1, true);
-    } else if (c == ' ' || c == '\t') {
-      in_value |= !key.empty() && nested.empty();  // "key value", without the '='
-      take(1, true);
-    } else if (c == '#') {
-      take(1, true);
-      take(std::min(rest.find('\n'), rest.size()) - 1, false);
-    } else if (c == '"' || c == '\'') {
-      quote = rest.substr(0, rest.substr(0, 3) == std::string(3, c) ? 3 : 1);
-      literals = {};
-      if (!in_value) key = {};
-      before = c;
-      take(quote.size(), true);
-    } else if (std::string_view("=:[]{},").contains(c)) {
-      if (c == '=' || c == ':') in_value = true;
-      if ((c == '[' || c == '{') && in_value && std::string_view("=[,").contains(before)) {
-        nested += c;
-        in_value = c == '[';
-      } else if ((c == ']' || c == '}') && !nested.empty()) {
-        nested.pop_back();
-      } else if (c == ',' && !nested.empty()) {
-        in_value = nested.back() == '[';
-      }
-      before = c;
-      take(1, true);
+// Where PostgreSQL's E'...' ends that begins at `at`.
+std::size_t end_of_escaped(std::string_view statement, std::size_t at, std::string_view backslash) {
+  while (at < statement.size()) {
+    const std::string_view rest = statement.substr(at);
+    if (rest.starts_with(backslash)) {
+      const std::size_t size = backslash.size();
+      at += size + (rest.substr(size).starts_with(backslash) ? size : 1);
+    } else if (rest[0] == '\'' && !rest.starts_with("''")) {
+      return at;
     } else {
-      const std::string_view word = rest.substr(0, rest.find_first_of(" \t\r\n\"'#=:[]{},."));
-      if (!in_value && !word.empty()) key = word;
-      before = c;
-      const bool shows =
-          word == "true" || word == "false" || (word.size() <= 5 && word.find_first_not_of("-0123456789") == word.npos);
-      take(std::max<std::size_t>(word.size(), 1), !in_value || (shows && !word.empty()));
+      at += rest[0] == '\'' ? 2 : 1;
     }
   }
-  return shown;
+  return statement.size();
+}
+
+// What does not end goes on to the end of the statement, and so does a comment with another one inside: PostgreSQL
+// nests them, SQLite does not. Names in double quotes hide nothing. `backslash`: how the text has one of the
+// statement's.
+std::vector<Hidden> hidden_in(std::string_view statement, std::string_view backslash = "\\") {
+  std::vector<Hidden> all;
+  for (std::size_t at = 0; at < statement.size();) {
+    const std::string_view rest = statement.substr(at);
+    std::string_view open = rest.substr(0, 1);
+    std::string_view close = open == "'" || open == "\"" ? open : "";
+    if (rest.starts_with("--")) close = "\n";
+    if (rest.starts_with("/*")) close = "*/";
+    const bool is_comment = close == "\n" || close == "*/";
+    if (is_comment) open = rest.substr(0, 2);
+    const auto tag = std::ranges::find_if_not(rest.substr(1), is_word);
+    if (open == "$" && tag != rest.end() && *tag == '$' && (rest[1] < '0' || rest[1] > '9')) {
+      close = open = {rest.begin(), tag + 1};
+    }
+    const bool escapes =
+        close == "'" && at > 0 && (statement[at - 1] | 0x20) == 'e' && (at == 1 || !is_word(statement[at - 2]));
+    at += open.size();
+    if (close.empty()) continue;
+    std::size_t end =
+        escapes ? end_of_escaped(statement, at, backslash) : std::min(statement.find(close, at), statement.size());
+    if (close == "*/" && statement.substr(at, end - at).contains("/*")) end = statement.size();
+    if (close != "\"" || end == statement.size()) all.push_back({at, end, !is_comment});
+    at = end + close.size();
+  }
+  return all;
 }
 
 }  // namespace
 
 std::string without_literals(std::string message, std::string_view statement) {
   std::vector<std::string_view> hidden;
-  const auto hide_part = [&](std::string_view part) {
+  const auto hide = [&](std::string_view part) {
     if (std::ranges::any_of(part, is_word)) hidden.push_back(part);
   };
-  const auto hide = [&](std::string_view literal) {
-    hide_part(literal);
+  for (const Hidden& one : hidden_in(statement)) {
+    if (!one.is_literal) continue;
+    std::string_view literal = statement.substr(one.begin, one.end - one.begin);
+    hide(literal);
     // For what E'...' has escaped, the message has another character.
     for (auto at = literal.find_first_of("\\'"); at != literal.npos; at = literal.find_first_of("\\'")) {
-      hide_part(literal.substr(0, at));
+      hide(literal.substr(0, at));
       literal.remove_prefix(std::min(at + 2, literal.size()));
     }
-    hide_part(literal);
-  };
-  Literals literals;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < statement.size();) {
-    const bool inside = literals.hides_literal();
-    const std::size_t size = literals.step(statement.substr(at)).size;
-    if (inside && !literals.hides_literal()) hide(statement.substr(begin, at - begin));
-    at += size;
-    if (!inside) begin = at;
+    hide(literal);
   }
-  if (literals.hides_literal()) hide(statement.substr(begin));
   // The longest first: another may be a part of it.
   std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
   constexpr std::string_view mask = "***";
@@ -316,17 +226,64 @@ Position Source::locate(Position string, std::uint32_t character) const {
   return at;
 }
 
+// The line without the values that are hidden, literals and comments. Empty: it cannot be told what they are.
+std::string Source::masked(std::uint32_t number) const {
+  const std::string_view text = line(number);
+  if (!values_ || text.empty()) return {};
+  const auto begin = static_cast<std::size_t>(text.data() - text_.data());
+  const std::size_t end = begin + text.size();
+  std::vector<std::size_t> characters;
+  for (std::size_t at = begin; at <= end; ++at) {
+    if (at == end || !continues(text_[at])) characters.push_back(at);
+  }
+  const auto byte_of = [&](Position position) {
+    return position.line == number ? characters[std::min<std::size_t>(position.column, characters.size()) - 1]
+                                   : offset(position);
+  };
+  constexpr char of_toml = ' ';
+  constexpr char of_value = 'v';
+  constexpr char hidden = '*';
+  std::string mask(text.size(), of_toml);
+  const auto mark = [&](std::size_t from, std::size_t to, char what) {
+    for (std::size_t at = std::max(from, begin); at < std::min(to, end); ++at) mask[at - begin] = what;
+  };
+  for (const WrittenValue& value : *values_) {
+    if (value.begin.line > number || value.end.line < number) continue;
+    const std::size_t from = byte_of(value.begin);
+    const std::size_t to = byte_of(value.end);
+    const std::string_view written = std::string_view(text_).substr(from, to - from);
+    const bool is_long = written.starts_with(R"(""")") || written.starts_with("'''");
+    const std::size_t quotes = is_long ? 3 : written.starts_with('"') || written.starts_with('\'') ? 1 : 0;
+    mark(from, to, of_value);
+    if (!value.is_shown) {
+      mark(from + quotes, to - quotes, hidden);
+      continue;
+    }
+    const std::string_view backslash = written.starts_with('"') ? R"(\\)" : R"(\)";
+    for (const Hidden& one : hidden_in(written.substr(quotes, written.size() - 2 * quotes), backslash)) {
+      mark(from + quotes + one.begin, from + quotes + one.end, hidden);
+    }
+  }
+  std::string shown;
+  for (std::size_t at = begin; at < end; ++at) {
+    if (text_[at] == '#' && mask[at - begin] == of_toml) mark(at + 1, end, hidden);
+    if (mask[at - begin] != hidden) shown += text_[at];
+    if (mask[at - begin] == hidden && !continues(text_[at])) shown += '*';
+  }
+  return shown;
+}
+
 std::string Source::render(const Diagnostic& diagnostic) const {
   const Position& position = diagnostic.position;
-  if (position.line == 0) {
-    std::string text = fmt::format("{}: error: {}\n", name_, printable(diagnostic.message));
+  std::string text = name_;
+  if (position.line != 0) text += fmt::format(":{}:{}", position.line, position.column);
+  text += fmt::format(": error: {}\n", printable(diagnostic.message));
+  std::string shown = printable(masked(position.line));
+  if (shown.empty()) {
     if (!diagnostic.hint.empty()) text += fmt::format("  = {}\n", printable(diagnostic.hint));
     return text;
   }
 
-  const std::string_view whole = line(position.line);
-  const auto begin_of_line = static_cast<std::size_t>(whole.data() - text_.data());
-  std::string shown = whole.empty() ? "" : printable(masked(text_, begin_of_line, begin_of_line + whole.size()));
   std::uint32_t length = count_characters(shown);
   std::uint32_t column = std::clamp<std::uint32_t>(position.column, 1, length + 1);
   if (length > widest_line) {
@@ -348,8 +305,6 @@ std::string Source::render(const Diagnostic& diagnostic) const {
 
   std::string number = std::to_string(position.line);
   std::string margin(number.size() + 2, ' ');
-  std::string text =
-      fmt::format("{}:{}:{}: error: {}\n", name_, position.line, position.column, printable(diagnostic.message));
   text += fmt::format("  {} | {}\n", number, shown);
   text += fmt::format("{} | {}^\n", margin, std::string(column - 1, ' '));
   if (!diagnostic.hint.empty()) text += fmt::format("{} = {}\n", margin, printable(diagnostic.hint));

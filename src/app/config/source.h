@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/declare.h"
@@ -25,6 +27,13 @@ struct Substitution {
   std::uint32_t replaced;
 };
 
+// A value as the file has it, and whether messages show it.
+struct WrittenValue {
+  Position begin;
+  Position end;
+  bool is_shown = false;
+};
+
 // The text of a configuration file, kept so that every later stage can point into it.
 class Source {
  public:
@@ -36,6 +45,8 @@ class Source {
   [[nodiscard]] const std::string& text() const { return text_; }
 
   void add(const Substitution& substitution) { substitutions_.push_back(substitution); }
+  // All values of the file, apart from tables and lists. Until they are known, no line of it is shown.
+  void take(std::vector<WrittenValue> values) { values_ = std::move(values); }
 
   // Where the given character (from 1) of a string's value stands in the file: through escapes, lines of a multi-line
   // string and replaced ${NAME}s. `string` is the Located position of the value; 0 gives that position itself.
@@ -48,18 +59,21 @@ class Source {
   //        | ^
   //        = did you mean "cores"?
   //
-  // Values are masked unless their keys hold statements, paths or names. Control characters and broken UTF-8 are
-  // replaced, long lines cut.
+  // Values are masked unless they are to be shown, and literals of statements and comments always. Control characters
+  // and broken UTF-8 are replaced, long lines cut. A file that is no TOML may hold secrets anywhere: its lines are not
+  // shown.
   [[nodiscard]] std::string render(const Diagnostic& diagnostic) const;
 
  private:
   [[nodiscard]] std::string_view line(std::uint32_t number) const;
   [[nodiscard]] std::size_t offset(Position position) const;
+  [[nodiscard]] std::string masked(std::uint32_t number) const;
 
   std::string name_;
   std::string text_;
   std::vector<std::size_t> lines_;  // where each begins
   std::vector<Substitution> substitutions_;
+  std::optional<std::vector<WrittenValue>> values_;
 };
 
 // What is wrong with a file, in its order.
