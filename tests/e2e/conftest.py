@@ -137,6 +137,22 @@ def database_with(request, folder, statements):
     return postgres.url()
 
 
+def queried_database(request, folder, statements):
+    """The URL of such a database, and what gives a query's rows, as texts."""
+    url = database_with(request, folder, statements)
+
+    def of_sqlite(sql):
+        database = sqlite3.connect(folder / "main.db", timeout=10, isolation_level=None)
+        try:
+            return [tuple(str(value) for value in row) for row in database.execute(sql)]
+        finally:
+            database.close()
+
+    def of_postgres(sql):
+        return [tuple(line.split("|")) for line in request.getfixturevalue("postgres").psql(sql).decode().splitlines()]
+    return url, of_sqlite if request.param == "sqlite" else of_postgres
+
+
 @pytest.fixture(scope="session")
 def postgres():
     cluster = Postgres()

@@ -1,9 +1,10 @@
 """Methods that write, on both databases: statements of the configuration, rows of JSON bodies, one transaction each."""
 import json
-import sqlite3
 import threading
 
 import pytest
+
+from conftest import queried_database
 
 CONFIG = '''
 [database.main]
@@ -138,29 +139,10 @@ class Films:
 @pytest.fixture(params=["sqlite", "postgres"])
 def films(request, sluice, tmp_path):
     key = "integer PRIMARY KEY" if request.param == "sqlite" else "serial PRIMARY KEY"
-    schema = (f"CREATE TABLE films (id {key}, slug text UNIQUE NOT NULL, score double precision CHECK (score <= 10));"
-              "CREATE TABLE parts (film int REFERENCES films (id));")
-    if request.param == "sqlite":
-        path = tmp_path / "films.db"
-
-        def query(sql):
-            database = sqlite3.connect(path, timeout=10, isolation_level=None)
-            try:
-                return database.execute(sql).fetchall()
-            finally:
-                database.close()
-
-        for statement in schema.split(";"):
-            query(statement)
-        url = f"sqlite:{path}"
-    else:
-        postgres = request.getfixturevalue("postgres")
-
-        def query(sql):
-            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
-
-        query("DROP TABLE IF EXISTS parts; DROP TABLE IF EXISTS films; " + schema)
-        url = postgres.url()
+    url, query = queried_database(request, tmp_path, [
+        "DROP TABLE IF EXISTS parts", "DROP TABLE IF EXISTS films",
+        f"CREATE TABLE films (id {key}, slug text UNIQUE NOT NULL, score double precision CHECK (score <= 10))",
+        "CREATE TABLE parts (film int REFERENCES films (id))"])
     return Films(sluice(CONFIG.format(url=url, slow=SLOW[request.param])), request.param, query)
 
 

@@ -2,10 +2,10 @@
 long bodies are, and the JSON Schema of their rows."""
 import concurrent.futures
 import json
-import sqlite3
 
 import pytest
 
+from conftest import queried_database
 from test_config import place, run
 from test_write import Films
 
@@ -92,28 +92,7 @@ GZIP = "Accept-Encoding: gzip"
 @pytest.fixture(params=["sqlite", "postgres"])
 def items(request, sluice, tmp_path):
     (tmp_path / "item.schema.json").write_text(json.dumps(ITEM))
-    schema = SCHEMA + TRIGGER[request.param]
-    if request.param == "sqlite":
-        path = tmp_path / "items.db"
-
-        def query(sql):
-            database = sqlite3.connect(path, timeout=10, isolation_level=None)
-            try:
-                return [tuple(str(value) for value in row) for row in database.execute(sql)]
-            finally:
-                database.close()
-
-        for statement in schema:
-            query(statement)
-        url = f"sqlite:{path}"
-    else:
-        postgres = request.getfixturevalue("postgres")
-
-        def query(sql):
-            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
-
-        query("; ".join(schema))
-        url = postgres.url()
+    url, query = queried_database(request, tmp_path, SCHEMA + TRIGGER[request.param])
     return Films(sluice(CONFIG.format(url=url)), request.param, query)
 
 
