@@ -44,6 +44,7 @@ sql::SetOptions set_options(http::Method method, const MethodOptions& options, c
 SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint, const MethodOptions& options,
                            const http::Pattern& pattern, sql::SetPlan prepared)
     : path(endpoint.path.value),
+      table_name(options.table.value),
       method(method_),
       timeout(endpoint.timeout),
       isolation(options.isolation),
@@ -83,7 +84,9 @@ void SetWritePlan::take_types(const sql::Table& table) {
   }
   for (std::size_t i = 0; i < shared.size(); ++i) {
     const bool of_column = set.parameters[i].name == sql::shared_parameter(shared[i].name);
-    if (of_column) take_column(*table.find(shared[i].name), shared[i]);
+    if (!of_column) continue;
+    const sql::TableColumn& column = *table.find(shared[i].name);
+    take_column(column, shared[i]);
   }
 }
 
@@ -105,6 +108,14 @@ namespace {
 std::string counts(const sql::SetOutcome& outcome) {
   return "\"inserted\":" + std::to_string(outcome.inserted) + ",\"updated\":" + std::to_string(outcome.updated) +
          ",\"deleted\":" + std::to_string(outcome.deleted) + ",\"unchanged\":" + std::to_string(outcome.unchanged);
+}
+
+http::Response refuse_taken(std::string_view table, std::uint64_t rows) {
+  return http::problem(
+      409, "Deleting the rows of \"" + std::string(table) + "\" that the body leaves out would delete " +
+               std::to_string(rows) +
+               " of its own rows with them, by ON DELETE CASCADE or a trigger; nothing has been written. Leave"
+               " these out as well, keep the rows that they depend on, or give them others to depend on.");
 }
 
 http::Response refuse_deletions(const sql::SetOutcome& outcome) {
@@ -208,6 +219,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     if (outcome->refusal) co_return failures_.answer(*outcome->refusal, Failed::writing, errors_member(faults));
     co_return outcome->outside ? refuse_outside(faults) : refuse_rows(faults);
   }
+  if (outcome->taken != 0) co_return refuse_taken(plan.table_name, outcome->taken);
   if (outcome->too_many_deleted) co_return refuse_deletions(*outcome);
   http::Response response;
   response.fields.add_trusted("Content-Type", "application/json");

@@ -33,6 +33,7 @@ struct SetWritePlan {
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 
   std::string path;
+  std::string table_name;
   http::Method method{};
   std::optional<Duration> timeout;
   sql::Isolation isolation{};

@@ -611,3 +611,140 @@ def test_arrays_are_written_as_they_are_read(rules):
     assert rules.query("SELECT tags FROM listed WHERE id > 3 ORDER BY id") == [("{p,q}",), ("{r}",)]
     assert errors(rules.call("PUT", "/listed", [{"id": 1, "grid": [[1], [2, 3]]}]), 422) == [
         (1, 0, "/0/grid", "is not of the column's type")]
+
+
+TREES = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/nodes"
+get = "SELECT id, parent, slug, note FROM nodes ORDER BY id"
+[endpoint.put]
+table = "nodes"
+existing = "SELECT id FROM nodes"
+columns.id = {{ key = true }}
+columns.parent = {{}}
+columns.slug = {{}}
+[[endpoint]]
+path = "/limited"
+[endpoint.put]
+table = "nodes"
+existing = "SELECT id FROM nodes"
+max_deleted = 2
+columns.id = {{ key = true }}
+[[endpoint]]
+path = "/names"
+[endpoint.put]
+table = "nodes"
+existing = "SELECT id FROM nodes"
+columns.id = {{ key = true }}
+columns.slug = {{}}
+[[endpoint]]
+path = "/pets"
+get = "SELECT id, owner FROM pets ORDER BY id"
+[endpoint.put]
+table = "pets"
+existing = "SELECT id FROM pets"
+columns.id = {{ key = true }}
+columns.name = {{}}
+[[endpoint]]
+path = "/twins"
+get = "SELECT id, note FROM twins ORDER BY id"
+[endpoint.put]
+table = "twins"
+existing = "SELECT id FROM twins"
+columns.id = {{ key = true }}
+'''
+TREES_SCHEMA = '''
+CREATE TABLE nodes (id integer PRIMARY KEY, parent integer REFERENCES nodes ON DELETE CASCADE, slug text UNIQUE,
+                    note text DEFAULT 'new');
+CREATE TABLE leaves (node integer REFERENCES nodes ON DELETE CASCADE);
+CREATE TABLE pets (id integer PRIMARY KEY, name text, owner integer {owner});
+CREATE TABLE owners (id integer PRIMARY KEY, pet integer REFERENCES pets ON DELETE CASCADE);
+CREATE TABLE twins (id integer PRIMARY KEY, twin integer, note text);
+INSERT INTO nodes VALUES (1, NULL, 'a', 'kept'), (2, 1, 'b', 'kept'), (3, 2, 'c', 'kept'), (4, NULL, 'd', 'kept');
+INSERT INTO leaves VALUES (2), (3);
+INSERT INTO pets VALUES (1, 'a', NULL), (2, 'b', {first});
+INSERT INTO owners VALUES (1, 1);
+INSERT INTO twins VALUES (1, 2, 'kept'), (2, 1, 'kept')
+'''
+TWINS = {
+    "sqlite": ["CREATE TRIGGER twins AFTER DELETE ON twins BEGIN DELETE FROM twins WHERE id = OLD.twin; END"],
+    "postgres": ["ALTER TABLE pets ADD FOREIGN KEY (owner) REFERENCES owners ON DELETE CASCADE", "UPDATE pets SET owner = 1 WHERE id = 2",
+                 "CREATE OR REPLACE FUNCTION twins() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                 "DELETE FROM twins WHERE id = OLD.twin; RETURN OLD; END $$",
+                 "CREATE TRIGGER twins AFTER DELETE ON twins FOR EACH ROW EXECUTE FUNCTION twins()"],
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def trees(request, sluice, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "trees.db"
+
+        def query(sql):
+            database = sqlite3.connect(path, timeout=10, isolation_level=None)
+            try:
+                return [tuple("" if value is None else str(value) for value in row) for row in database.execute(sql)]
+            finally:
+                database.close()
+
+        schema = TREES_SCHEMA.format(owner="REFERENCES owners ON DELETE CASCADE", first=1)
+        url = f"sqlite:{path}"
+    else:
+        postgres = request.getfixturevalue("postgres")
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql).decode().splitlines()]
+
+        query("DROP TABLE IF EXISTS nodes, leaves, pets, owners, twins CASCADE")
+        schema = TREES_SCHEMA.format(owner="", first="NULL")
+        url = postgres.url()
+    for statement in schema.split(";") + TWINS[request.param]:
+        query(statement)
+    return Films(sluice(TREES.format(url=url)), request.param, query)
+
+
+def nodes(films):
+    return films.query("SELECT id, parent, slug, note FROM nodes ORDER BY id"), films.query("SELECT node FROM leaves ORDER BY node")
+
+
+def test_a_row_that_gets_another_parent_outlives_its_old_one(trees):
+    moved = [{"id": 2, "slug": "b"}, {"id": 3, "parent": 2, "slug": "c"}, {"id": 4, "slug": "d"}, {"id": 5, "parent": 2}]
+    for target in ("/nodes?dry-run", "/nodes"):
+        assert counts(trees.call("PUT", target, moved)) == (1, 1, 1, 2)
+    assert nodes(trees) == ([("2", "", "b", "kept"), ("3", "2", "c", "kept"), ("4", "", "d", "kept"), ("5", "2", "", "new")],
+                            [("2",), ("3",)])
+
+
+def test_a_value_of_a_deleted_row_is_free_in_a_tree_too(trees):
+    taken_over = [{"id": 1, "slug": "a"}, {"id": 2, "parent": 1, "slug": "b"}, {"id": 4, "slug": "c"}]
+    assert counts(trees.call("PUT", "/nodes", taken_over)) == (0, 1, 1, 2)
+
+
+def test_a_row_that_gets_another_parent_cannot_take_over_a_value_too(trees):
+    before = nodes(trees)
+    assert "key" in trees.problem(409, "PUT", "/nodes", [{"id": 2, "slug": "a"}])["detail"]
+    assert nodes(trees) == before
+
+
+def test_rows_that_go_with_others_of_those_that_are_deleted_are_counted(trees):
+    assert trees.problem(409, "PUT", "/limited", [{"id": 4}])["deleted"] == 3
+    assert trees.problem(409, "PUT", "/limited", "[]")["deleted"] == 4
+    assert len(nodes(trees)[0]) == 4
+    assert counts(trees.call("PUT", "/nodes?dry-run", "[]")) == (0, 0, 4, 0)
+    assert counts(trees.call("PUT", "/limited?max-deleted=3", [{"id": 4}])) == (0, 0, 3, 1)
+    assert nodes(trees) == ([("4", "", "d", "kept")], [])
+
+
+def test_no_row_of_the_body_goes_with_a_deleted_one(trees):
+    before = nodes(trees), trees.query("SELECT id, owner FROM pets ORDER BY id"), trees.query("SELECT id, note FROM twins ORDER BY id")
+    for target, body, table in (("/names", [{"id": 2, "slug": "b"}, {"id": 3, "slug": "x"}, {"id": 4, "slug": "d"}], "nodes"),
+                                ("/nodes", [{"id": 2, "parent": 1, "slug": "b"}, {"id": 3, "slug": "c"}], "nodes"),
+                                ("/pets", [{"id": 2, "name": "b"}], "pets"), ("/twins", [{"id": 2}, {"id": 3}], "twins")):
+        for query in ("", "?dry-run", "?max-deleted=9"):
+            detail = trees.problem(409, "PUT", target + query, body)["detail"]
+            assert f'"{table}"' in detail and "nothing has been written" in detail
+    assert (nodes(trees), trees.query("SELECT id, owner FROM pets ORDER BY id"),
+            trees.query("SELECT id, note FROM twins ORDER BY id")) == before
+    assert counts(trees.call("PUT", "/twins", [{"id": 1}, {"id": 2}, {"id": 3}])) == (1, 0, 0, 2)

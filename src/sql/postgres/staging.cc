@@ -277,6 +277,38 @@ core::Task<Result<void>> Staging::find_outside(Transaction& transaction, std::sp
   co_return Result<void>{};
 }
 
+core::Task<Result<std::uint64_t>> Staging::staged_rows_there(Transaction& transaction,
+                                                             std::span<const Argument> arguments) {
+  auto counts = co_await run(transaction, *plan_.counts, arguments);
+  if (!counts) co_return std::unexpected(std::move(counts.error()));
+  co_return number_in(counts->rows.fields[0]);
+}
+
+// Where rows of the body go with those that are deleted, the changes are made first: then they may depend on others.
+core::Task<Result<void>> Staging::remove_and_count(Transaction& transaction, std::span<const Argument> arguments,
+                                                   SetOutcome& outcome) {
+  if (!plan_.counts || rows_ == 0) co_return co_await remove(transaction, arguments, outcome);
+  const auto before = co_await staged_rows_there(transaction, arguments);
+  if (!before) co_return std::unexpected(before.error());
+  for (const bool updates_first : {false, true}) {
+    const Statement mark = own_statement(updates_first ? "ROLLBACK TO sluice_set" : "SAVEPOINT sluice_set");
+    auto marked = co_await transaction.execute(mark, {});
+    if (!marked) co_return std::unexpected(std::move(marked.error()));
+    if (updates_first) {
+      auto updated = co_await run(transaction, *plan_.update, arguments);
+      if (!updated) co_return std::unexpected(std::move(updated.error()));
+      outcome.updated = updated->changes;
+    }
+    outcome.deleted = 0;
+    if (auto removed = co_await remove(transaction, arguments, outcome); !removed) co_return removed;
+    const auto after = co_await staged_rows_there(transaction, arguments);
+    if (!after) co_return std::unexpected(after.error());
+    outcome.taken = *before - std::min(*before, *after);
+    if (outcome.taken == 0 || !plan_.update) break;
+  }
+  co_return Result<void>{};
+}
+
 core::Task<Result<void>> Staging::remove(Transaction& transaction, std::span<const Argument> arguments,
                                          SetOutcome& outcome) {
   for (const auto* remove : {&plan_.remove, &plan_.remove_null}) {
@@ -301,14 +333,15 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
     if (!found) co_return std::unexpected(std::move(found.error()));
     if (!outcome.faults.empty()) co_return outcome;
   }
-  if (auto removed = co_await remove(transaction, arguments, outcome); !removed) {
+  if (auto removed = co_await remove_and_count(transaction, arguments, outcome); !removed) {
     co_return std::unexpected(std::move(removed.error()));
   }
+  if (outcome.taken != 0) co_return outcome;
   refused_rows_ = rows_ != 0;  // what goes wrong from here on
   if (plan_.update && rows_ != 0) {
     auto updated = co_await run(transaction, *plan_.update, arguments);
     if (!updated) co_return std::unexpected(std::move(updated.error()));
-    outcome.updated = updated->changes;
+    outcome.updated += updated->changes;
   }
   if (rows_ != 0) {
     auto inserted = co_await run(transaction, plan_.insert, arguments);
@@ -332,7 +365,7 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
-  if (auto removed = co_await remove(transaction, arguments, outcome); !removed) {
+  if (auto removed = co_await remove_and_count(transaction, arguments, outcome); !removed) {
     co_return std::unexpected(std::move(removed.error()));
   }
   for (std::size_t i = 0; i < plan_.parameters.size(); ++i) {

@@ -40,6 +40,10 @@ class Staging final : public sql::Staging {
   [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments, const ApplyOptions& options);
   [[nodiscard]] core::Task<Result<void>> remove(Transaction& transaction, std::span<const Argument> arguments,
                                                 SetOutcome& outcome);
+  [[nodiscard]] core::Task<Result<void>> remove_and_count(Transaction& transaction, std::span<const Argument> arguments,
+                                                          SetOutcome& outcome);
+  [[nodiscard]] core::Task<Result<std::uint64_t>> staged_rows_there(Transaction& transaction,
+                                                                    std::span<const Argument> arguments);
   // Which rows it is that the database has refused. Nothing of it is committed.
   [[nodiscard]] core::Task<Result<SetOutcome>> find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                             const ApplyOptions& options);

@@ -121,9 +121,14 @@ class Builder {
     return "DELETE FROM " + table_.name + " AS t WHERE " + shared_keys() + "(" + is_null +
            ") AND EXISTS (SELECT 1 FROM " + existing() + same + ")";
   }
-  [[nodiscard]] std::string remove(std::string_view from) const {
-    std::string sql = "DELETE FROM " + table_.name + " AS t WHERE " + shared_keys() + is_in_existing();
+  [[nodiscard]] std::string remove(std::string_view from, std::string_view verb = "DELETE") const {
+    std::string sql = std::string(verb) + " FROM " + table_.name + " AS t WHERE " + shared_keys() + is_in_existing();
     return sql + " AND NOT EXISTS (SELECT 1 FROM " + std::string(from) + " AS s" + where_same(false) + ")";
+  }
+  [[nodiscard]] std::string counts(std::string_view from) const {
+    const std::string there =
+        "SELECT count(*) FROM " + std::string(from) + " AS s, " + table_.name + " AS t" + where_same(true);
+    return postgres() ? there : "SELECT (" + there + "), (" + remove(from, "SELECT count(*)") + ")";
   }
   // Empty: the columns are all keys. `which` of the staged rows: a condition on s; empty: all.
   [[nodiscard]] std::string update(std::string_view from, std::string_view which = {}) const {
@@ -368,6 +373,9 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     wanted.push_back({builder.outside(stage), builder.outside(no_rows), &plan.outside.emplace()});
     if (options.removes) {
       wanted.push_back({builder.remove(stage), builder.remove(no_rows), &plan.remove.emplace()});
+    }
+    if (options.removes && table.deletes_more) {
+      wanted.push_back({builder.counts(stage), builder.counts(no_rows), &plan.counts.emplace()});
     }
     if (const std::string text = builder.remove_null(); options.removes && !text.empty()) {
       wanted.push_back({text, text, &plan.remove_null.emplace()});

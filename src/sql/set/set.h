@@ -48,6 +48,9 @@ struct SetPlan {
   std::optional<Statement> outside;   // line and row of each whose key the table has, and `existing` does not; likewise
   std::optional<Statement> remove;
   std::optional<Statement> remove_null;  // rows of `existing` without a value in a key, which no staged row can be
+  // Where deleting may delete more rows of the table: how many of the staged rows it has, and, SQLite, how many rows
+  // `remove` is to delete.
+  std::optional<Statement> counts;
   std::optional<Statement> update;
   Statement insert;
   // Which rows the database refuses, after it has refused all of them. PostgreSQL: commands, one each, that fill the

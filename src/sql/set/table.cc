@@ -10,7 +10,7 @@ namespace sluice::sql {
 namespace {
 
 // In both: name, type, not null, generated, default, collation, equality, row id, its number, the numbers of each
-// unique index's columns ("1 2;3"), whether it may have indices, strict, view.
+// unique index's columns ("1 2;3"), whether it may have indices, strict, view, whether deleting may delete more of it.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
@@ -23,7 +23,12 @@ constexpr std::string_view postgres_columns =
     " false, a.attnum,"
     " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
     "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
-    "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false, false"
+    "  AND i.indexprs IS NULL), c.relkind IN ('r', 'p'), false, false,"
+    " (WITH RECURSIVE taken AS (SELECT to_regclass(:name)::oid AS rel, false AS again"
+    "  UNION SELECT k.conrelid, k.conrelid = to_regclass(:name)"
+    "  FROM taken JOIN pg_constraint k ON k.confrelid = taken.rel AND k.confdeltype = 'c')"
+    "  SELECT c.relkind = 'v' OR bool_or(again) OR EXISTS (SELECT FROM taken JOIN pg_trigger g ON g.tgrelid = taken.rel"
+    "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken)"  // 8: of DELETE
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype"
     "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype"
@@ -41,7 +46,13 @@ constexpr std::string_view sqlite_columns =
     "  GROUP BY i.name HAVING min(k.cid >= 0 AND coalesce(sluice_collation(:name, k.name) IN ('BINARY', k.coll), 0)))"
     "  AS u), coalesce((SELECT l.type = 'table' FROM pragma_table_list(:name) l), 0),"
     " coalesce((SELECT l.strict FROM pragma_table_list(:name) l), 0),"
-    " coalesce((SELECT l.type = 'view' FROM pragma_table_list(:name) l), 0)"
+    " coalesce((SELECT l.type = 'view' FROM pragma_table_list(:name) l), 0),"
+    " (WITH RECURSIVE taken(rel, again) AS (SELECT lower(:name), 0"
+    "  UNION SELECT lower(m.name), lower(m.name) = lower(:name)"
+    "  FROM taken, sqlite_schema m, pragma_foreign_key_list(m.name) k"
+    "  WHERE m.type = 'table' AND lower(k.\"table\") = taken.rel AND k.on_delete = 'CASCADE')"
+    "  SELECT max(again) OR EXISTS (SELECT 1 FROM taken, sqlite_schema g WHERE g.type = 'trigger'"
+    "  AND lower(g.tbl_name) = taken.rel AND g.sql LIKE '%delete%from%') FROM taken)"
     " FROM pragma_table_xinfo(:name) c ORDER BY c.cid";
 
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
@@ -160,6 +171,7 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
       table.has_indices = is_true(row[10]);
       table.strict = is_true(row[11]);
       table.is_view = is_true(row[12]);
+      table.deletes_more = is_true(row[13]);
     }
   }
   for (const auto index : std::views::split(indices, ';')) {

@@ -38,6 +38,7 @@ struct Table {
   bool strict = false;                           // SQLite
   bool is_view = false;                          // SQLite
   bool has_indices = false;                      // it is none of those that cannot have any, such as views
+  bool deletes_more = false;                     // deleting a row may delete others: by cascades, or by a trigger
   std::vector<std::vector<std::string>> unique;  // the columns of each index or constraint that holds for all rows
 
   // Whether no two rows have the same values in these columns, as far as the table itself sees to it.

@@ -240,8 +240,9 @@ Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   Result<void> written;
   if (plan.outside && rows != 0) written = find_outside();
   if (written && !outcome.outside) written = write_opened();
-  outcome.too_many_deleted = how.commit && outcome.faults.empty() && !how.allow(outcome);
-  if (written && how.commit && outcome.faults.empty() && !outcome.too_many_deleted) {
+  const bool refused = !outcome.faults.empty() || outcome.taken != 0;
+  outcome.too_many_deleted = how.commit && !refused && !how.allow(outcome);
+  if (written && how.commit && !refused && !outcome.too_many_deleted) {
     written = connection->run("COMMIT");
     committed = written.has_value();
   }
@@ -249,24 +250,64 @@ Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   return written;
 }
 
+Result<void> SqliteStaging::Stage::add_changes(const Statement& statement, std::uint64_t& to) {
+  auto changes = change(statement);
+  if (!changes) return std::unexpected(std::move(changes.error()));
+  to += *changes;
+  return {};
+}
+
+Result<std::array<std::uint64_t, 2>> SqliteStaging::Stage::counts() {
+  auto prepared = bound(*plan.counts);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  sqlite3_stmt* const handle = (*prepared)->handle;
+  const int code = sqlite3_step(handle);
+  std::array<std::uint64_t, 2> counts{};
+  for (std::size_t i = 0; i < 2; ++i) counts[i] = static_cast<std::uint64_t>(sqlite3_column_int64(handle, i));
+  sqlite3_reset(handle);
+  if (code != SQLITE_ROW) return std::unexpected(connection->error(code));
+  return counts;
+}
+
+Result<void> SqliteStaging::Stage::remove() {
+  for (const auto* statement : {&plan.remove, &plan.remove_null}) {
+    if (!*statement) continue;
+    if (auto done = add_changes(**statement, outcome.deleted); !done) return done;
+  }
+  return {};
+}
+
+// Where rows of the body go with those that are deleted, the changes are made first: then they may depend on others.
+Result<void> SqliteStaging::Stage::remove_and_count() {
+  if (!plan.counts) return remove();
+  const auto before = counts();
+  if (!before) return std::unexpected(before.error());
+  for (const bool updates_first : {false, true}) {
+    if (auto done = connection->run(updates_first ? "ROLLBACK TO sluice_set" : "SAVEPOINT sluice_set"); !done) {
+      return done;
+    }
+    if (updates_first) {
+      if (auto done = add_changes(*plan.update, outcome.updated); !done) return done;
+    }
+    outcome.deleted = 0;
+    if (auto done = remove(); !done) return done;
+    const auto after = counts();
+    if (!after) return std::unexpected(after.error());
+    // SQLite's own number lacks those that have gone with others before it came to them.
+    outcome.deleted = std::max(outcome.deleted, (*before)[1] - std::min((*before)[1], (*after)[1]));
+    outcome.taken = (*before)[0] - std::min((*before)[0], (*after)[0]);
+    if (outcome.taken == 0 || !plan.update) break;
+  }
+  return {};
+}
+
 Result<void> SqliteStaging::Stage::write_opened() {
-  const auto take = [&](const Statement& statement, std::uint64_t& into) -> Result<void> {
-    auto changes = change(statement);
-    if (!changes) return std::unexpected(std::move(changes.error()));
-    into += *changes;
-    return {};
-  };
-  if (plan.remove) {
-    if (auto done = take(*plan.remove, outcome.deleted); !done) return done;
-  }
-  if (plan.remove_null) {
-    if (auto done = take(*plan.remove_null, outcome.deleted); !done) return done;
-  }
-  if (rows == 0) return {};
+  if (auto done = remove_and_count(); !done) return done;
+  if (rows == 0 || outcome.taken != 0) return {};
   if (plan.update) {
-    if (auto done = take(*plan.update, outcome.updated); !done) return find_refused(std::move(done.error()));
+    if (auto done = add_changes(*plan.update, outcome.updated); !done) return find_refused(std::move(done.error()));
   }
-  if (auto done = take(plan.insert, outcome.inserted); !done) return find_refused(std::move(done.error()));
+  if (auto done = add_changes(plan.insert, outcome.inserted); !done) return find_refused(std::move(done.error()));
   outcome.unchanged = rows - std::min(rows, outcome.updated + outcome.inserted);
   return {};
 }

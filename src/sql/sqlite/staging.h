@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,10 @@ class SqliteStaging final : public Staging {
     // `own`: those of its parameters that are none of the plan's.
     [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
     [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::span<const Argument> own = {});
+    [[nodiscard]] Result<void> add_changes(const Statement& statement, std::uint64_t& to);
+    [[nodiscard]] Result<std::array<std::uint64_t, 2>> counts();
+    [[nodiscard]] Result<void> remove();
+    [[nodiscard]] Result<void> remove_and_count();
     [[nodiscard]] Result<void> write_rows(std::uint64_t first, std::uint64_t last);
     [[nodiscard]] Result<void> find_refused(Error refusal);
     [[nodiscard]] Result<void> note_refused(std::uint64_t row, const Error& why);
