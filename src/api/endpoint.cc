@@ -117,6 +117,8 @@ class Endpoint::RowsBody final : public http::BodySource {
 };
 
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
+  if (request.body != nullptr) [[unlikely]]
+    return handle_without_body(request, *this);
   const auto wish = wish_of(request, plan_->formats);
   if (!wish) return not_acceptable(plan_->formats);
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);

@@ -72,6 +72,22 @@ core::Task<std::optional<http::Response>> read_whole(const http::Request& reques
   }
 }
 
+core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler) {
+  constexpr std::string_view says_nothing = "{}";
+  std::string body;
+  while (body.size() <= says_nothing.size()) {
+    const auto piece = co_await request.body->read();
+    if (!piece) co_return refuse_body(piece.error());
+    if (piece->empty()) break;
+    body += piece->substr(0, says_nothing.size() + 1);
+  }
+  if (!body.empty() && body != says_nothing) {
+    co_return http::problem(400, "The request has a body, and no value is taken from one here: leave it out.");
+  }
+  request.body = nullptr;
+  co_return co_await handler.handle(request);
+}
+
 http::Response refuse_type() {
   std::string detail = "The body may be ";
   detail += accepted_types();

@@ -11,6 +11,7 @@
 #include "core/task.h"
 #include "http/request.h"
 #include "http/response.h"
+#include "http/server.h"
 
 // What answers say of request bodies that cannot be taken (RFC 9457).
 namespace sluice::api {
@@ -23,6 +24,9 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 // may hold of bodies `copies` times. An answer is a refusal.
 [[nodiscard]] core::Task<std::optional<http::Response>> read_whole(const http::Request& request, std::uint64_t limit,
                                                                    unsigned copies, std::string& into);
+// Of a handler that takes no body, where the request has one: 400, unless that is empty or `{}`, as some clients send
+// always; then handles the request without it.
+[[nodiscard]] core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler);
 // 415, with what could be sent.
 [[nodiscard]] http::Response refuse_type();
 // Whether the body is longer than `limit` bytes by what its length is said to be.

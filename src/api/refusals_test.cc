@@ -31,6 +31,32 @@ TEST(Refusals, OfBodies) {
   EXPECT_EQ(refuse_body({Errc::closed}).status, 400);
 }
 
+TEST(Refusals, OfABodyWhereNoneIsTaken) {
+  struct Answering final : http::Handler {
+    core::Async<http::Response> handle(http::Request& request) override {
+      EXPECT_EQ(request.body, nullptr);
+      http::Response response;
+      response.status = 204;
+      return response;
+    }
+  } handler;
+  const auto reactor = core::make_epoll_reactor();
+  const auto status = [&](std::string_view bytes, std::size_t step = SIZE_MAX, std::optional<Errc> broken = {}) {
+    testing::Body body(bytes, step, broken);
+    http::Request request;
+    request.body = &body;
+    return testing::answer_of(*reactor, handle_without_body(request, handler)).status;
+  };
+  EXPECT_EQ(status(""), 204);
+  EXPECT_EQ(status("{}"), 204);
+  EXPECT_EQ(status("{}", 1), 204);
+  for (const std::string_view bytes : {"[]", "{", "{} ", "{}{}", R"({"a":1})", "a=1"}) {
+    EXPECT_EQ(status(bytes), 400) << bytes;
+    EXPECT_EQ(status(bytes, 1), 400) << bytes;
+  }
+  EXPECT_EQ(status("", SIZE_MAX, Errc::timed_out), 408);
+}
+
 TEST(Refusals, ALengthThatIsAnnounced) {
   const auto announces = [](std::vector<http::Field> fields) {
     http::Request request;

@@ -190,6 +190,7 @@ struct WriteEndpoint::Outcome {
 };
 
 core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
+  if (request.body != nullptr && !plan_->takes_body()) return handle_without_body(request, *this);
   const auto wish = wish_of(request, plan_->formats);
   if (!wish) return not_acceptable(plan_->formats);
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
@@ -257,9 +258,8 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       outcome.error().failure = sql::Failure::statement;
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
-      const bool has_body = !plan_->shape.names.empty() || !plan_->uploads.empty();
-      co_return failures_.answer(outcome.error(), has_body ? Failed::writing : Failed::writing_parameters, rows.errors,
-                                 rows.refused);
+      co_return failures_.answer(outcome.error(), plan_->takes_body() ? Failed::writing : Failed::writing_parameters,
+                                 rows.errors, rows.refused);
     }
     co_await back_off.wait();
   }

@@ -64,6 +64,7 @@ struct WritePlan {
   // What the columns of the table that the rows are written to make of values.
   void take_types(const sql::Table& table);
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
+  [[nodiscard]] bool takes_body() const { return !shape.names.empty() || !uploads.empty(); }
 
   std::string path;
   http::Method method{};

@@ -113,6 +113,10 @@ def test_rows_are_found(people, sluice):
     assert ids(server, "/people?limit=2&offset=4", total=5) == [5]
     assert ids(server, "/people?offset=9&sort=-id", total=5) == []
     assert ids(server, "/people?sort=-id&limit=2&roles=user", total=3) == [4, 2]
+    with server.connect() as connection:
+        for target in ("/people", "/people/4"):
+            connection.send(f"GET {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n[]".encode())
+            assert connection.read().status == 400, "no value is taken from a body"
 
 
 def test_an_answer_is_what_an_endpoint_answers(people, sluice):

@@ -409,3 +409,21 @@ def test_a_body_that_came_before_it_was_asked_for_keeps_the_connection(films):
         assert connection.read().status == 201
         assert connection.get("/films").status == 200
     assert films.rows() == [(f"film {n}", n) for n in range(4)]
+
+
+def test_a_body_is_refused_where_no_value_comes_from_it(films):
+    films.query("INSERT INTO films (slug) VALUES ('a'), ('b'), ('c')")
+    for method, target in (("DELETE", "/films/a"), ("DELETE", "/all"), ("DELETE", "/scores?slug=a"), ("GET", "/films"),
+                           ("GET", "/films/a"), ("POST", "/slow")):
+        for body in ([{"slug": "b"}], "{} ", "slug=b"):
+            assert "body" in films.problem(400, method, target, body)["detail"]
+    call = {"method": "DELETE", "path": "/films/a", "body": {"slug": "b"}}
+    assert films.problem(400, "POST", "/batch", [call])["call"] == 0
+    assert [slug for slug, _ in films.rows()] == ["a", "b", "c"]
+    assert films.call("GET", "/films", "{}").status == 200
+    assert films.call("DELETE", "/films/a", "{}").status == 204
+    assert films.call("DELETE", "/films/b", "").status == 204
+    with films.server.connect() as connection:
+        for status in (204, 404):
+            connection.send(b"DELETE /films/c HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            assert connection.read().status == status

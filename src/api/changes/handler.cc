@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/refusals.h"
+
 namespace sluice::api::changes {
 namespace {
 
@@ -97,6 +99,8 @@ Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& da
       random_(static_cast<std::uint32_t>(reactor.wall_clock_ns())) {}
 
 core::Async<http::Response> Handler::handle(http::Request& request) {
+  if (request.body != nullptr) [[unlikely]]
+    return handle_without_body(request, *this);
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});

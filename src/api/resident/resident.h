@@ -10,6 +10,7 @@
 
 #include "api/answer_head.h"
 #include "api/negotiation.h"
+#include "api/refusals.h"
 #include "api/resident/answer_cache.h"
 #include "api/resident/delta.h"
 #include "api/resident/options.h"
@@ -145,7 +146,11 @@ class Resident {
 class ListHandler final : public http::Handler {
  public:
   explicit ListHandler(Resident& resident) : resident_(resident) {}
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return resident_.list(request); }
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override {
+    if (request.body != nullptr) [[unlikely]]
+      return handle_without_body(request, *this);
+    return resident_.list(request);
+  }
 
  private:
   Resident& resident_;
@@ -153,7 +158,11 @@ class ListHandler final : public http::Handler {
 class FindHandler final : public http::Handler {
  public:
   explicit FindHandler(Resident& resident) : resident_(resident) {}
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return resident_.find(request); }
+  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override {
+    if (request.body != nullptr) [[unlikely]]
+      return handle_without_body(request, *this);
+    return resident_.find(request);
+  }
 
  private:
   Resident& resident_;
