@@ -87,6 +87,7 @@ void SetWritePlan::take_types(const sql::Table& table) {
     if (!of_column) continue;
     const sql::TableColumn& column = *table.find(shared[i].name);
     take_column(column, shared[i]);
+    if (shared[i].from != From::environment && !shared[i].default_text) shared[i].required |= column.not_null;
   }
 }
 

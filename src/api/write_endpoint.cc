@@ -170,6 +170,21 @@ std::string_view WritePlan::credential() const {
   return guards ? guards->credential() : std::string_view{};
 }
 
+namespace {
+
+// Which value of the request, besides its body, is NULL where the column of its name must not be; null: none.
+const Source* missing_source(const sql::BrokenRule& rule, std::span<const Source> sources,
+                             std::span<const sql::Argument> values) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const From from = sources[i].from;
+    if (values[i].text || from == From::body || from == From::upload || from == From::environment) continue;
+    if (std::ranges::find(rule.columns, sources[i].name) != rule.columns.end()) return &sources[i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 // The body as it was read: its bytes, and what it was found to hold.
 struct WriteEndpoint::Rows {
   bool has_body = false;
@@ -179,6 +194,7 @@ struct WriteEndpoint::Rows {
   std::size_t count = 1;
   std::string errors;               // of several: the member that tells which one the database has refused
   std::span<const Source> refused;  // of the statement that the database has refused
+  const Source* missing = nullptr;  // it has no value, and the database refuses NULL
 };
 
 struct WriteEndpoint::Outcome {
@@ -258,6 +274,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       outcome.error().failure = sql::Failure::statement;
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
+      if (rows.missing != nullptr) co_return refuse_value({.source = rows.missing, .reason = "is missing"});
       co_return failures_.answer(outcome.error(), plan_->takes_body() ? Failed::writing : Failed::writing_parameters,
                                  rows.errors, rows.refused);
     }
@@ -273,6 +290,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   const WritePlan& plan = *plan_;
   Outcome outcome;
   rows.errors.clear();  // of the last try
+  rows.missing = nullptr;
   Binder binder;
   binder.take(rows.uploads);
   std::vector<sql::Argument> arguments;
@@ -361,8 +379,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
   }
   auto reader = rows.format ? reader_of_body() : nullptr;
-  const auto note_refusal = [&](const sql::Error& error, std::span<const Source> sources) {
+  const auto note_refusal = [&](const sql::Error& error, std::span<const Source> sources,
+                                std::span<const sql::Argument> values_of) {
     rows.refused = sources;
+    if (error.sqlstate == "23502" && error.rule) rows.missing = missing_source(*error.rule, sources, values_of);
     if (!reader || error.at_commit || !sql::is_of_a_row(error.sqlstate)) return;
     const std::size_t field = error.rule ? broken_field(*error.rule, sources) : SIZE_MAX;
     std::string reason = sql::refusal_text(error.sqlstate, {});
@@ -419,7 +439,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       }
       auto updated = co_await transaction->execute(plan.update_first->statement, changes);
       if (!updated) {
-        note_refusal(updated.error(), plan.update_first->sources);
+        note_refusal(updated.error(), plan.update_first->sources, changes);
         co_return std::unexpected(std::move(updated.error()));
       }
       if (updated->changes != 0) {
@@ -438,7 +458,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
                                : transaction->execute(plan.main.statement, arguments));
     if (!done) {
-      note_refusal(done.error(), plan.main.sources);
+      note_refusal(done.error(), plan.main.sources, arguments);
       // Somebody else has inserted the row meanwhile: now there is one to replace.
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));

@@ -94,6 +94,23 @@ columns.slug = {{ key = true, from = "path.slug" }}
 columns.score = {{}}
 [batch]
 [[endpoint]]
+path = "/told/header"
+[endpoint.post]
+table = "films"
+columns.slug = {{ from = "header.x-slug" }}
+columns.score = {{}}
+[[endpoint]]
+path = "/told/query"
+post = "INSERT INTO films (slug, score) VALUES (:slug, :score)"
+params.slug = {{ from = "query.slug" }}
+[[endpoint]]
+path = "/told/cookie"
+[endpoint.put]
+table = "films"
+existing = "SELECT id FROM films"
+columns.id = {{ key = true }}
+columns.slug = {{ from = "cookie.slug" }}
+[[endpoint]]
 path = "/parts"
 post = "INSERT INTO parts (film) VALUES (:film) RETURNING film"
 '''
@@ -427,3 +444,15 @@ def test_a_body_is_refused_where_no_value_comes_from_it(films):
         for status in (204, 404):
             connection.send(b"DELETE /films/c HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
             assert connection.read().status == status
+
+
+def test_a_value_of_the_request_that_must_be_there_is_named(films):
+    detail = films.problem(400, "POST", "/told/header", {"score": 1})["detail"]
+    assert detail == 'The header "x-slug" is missing.'
+    assert films.problem(400, "POST", "/told/query", {"score": 1})["detail"] == 'The parameter "slug" is missing.'
+    assert films.problem(400, "PUT", "/told/cookie", [{"id": 9}])["detail"] == 'The parameter "slug" is missing.'
+    assert films.problem(422, "POST", "/films", {"score": 1})["errors"][0]["pointer"] == "/slug"
+    assert films.rows() == []
+    assert films.call("POST", "/told/header", {"score": 1}, "X-Slug: a").status == 201
+    assert films.call("POST", "/told/query?slug=b", {"score": 1}).status == 201
+    assert films.call("PUT", "/told/cookie?dry-run", [{"id": 9}], "Cookie: slug=c").status == 200
