@@ -562,9 +562,11 @@ class SlowReader:
         self.socket.connect(("127.0.0.1", server.port))
         lines = ["GET /people HTTP/1.1", "Host: a", *fields]
         self.socket.sendall("".join(line + "\r\n" for line in [*lines, ""]).encode() + body)
+        if not body:
+            self.read_head()
+
+    def read_head(self):
         self.received = b""
-        if body:
-            return
         while b"\r\n\r\n" not in self.received:
             self.received += self.socket.recv(100)
         self.head, self.received = self.received.split(b"\r\n\r\n", 1)
@@ -605,13 +607,13 @@ key = "id"
 index = ["v"]
 encode = "{encode}"
 refresh = {{ every = "20ms", hold = "200ms" }}
-''')
+''', server='body_timeout = "60s"')
     readers, streams, compressed, bodies = [], [], [], []
     client = http2.Client(server.port, opens_windows=False)
     for version in range(1, 7):
         readers.append(SlowReader(server))
         compressed.append(SlowReader(server, "Accept-Encoding: gzip"))
-        bodies.append(SlowReader(server, "Content-Length: 100000", body=b"the answer waits for the rest of this"))
+        bodies.append(SlowReader(server, "Content-Length: 2", body=b"{"))
         streams.append(client.request("/people"))
         streams.append(client.request("/people", method="HEAD"))
         with sqlite3.connect(path, timeout=10) as database:
@@ -627,10 +629,10 @@ refresh = {{ every = "20ms", hold = "200ms" }}
     client.wait(streams[0])
     assert client.answers[streams[0]].reset is not None
     assert client.wait(streams[1])[0].ended
-    try:
-        assert bodies[0].socket.recv(1000) == b""
-    except ConnectionResetError:
-        pass
+    bodies[0].socket.sendall(b"}")
+    bodies[0].read_head()
+    body, broken = bodies[0].body()
+    assert not broken and body.count(b'"v":6') == 4, "a request that waits for its body holds no version"
     # Who has asked last is not touched: there is room.
     body, broken = readers[-1].body()
     assert not broken and body.count(b'"v":5') == 4 and body.rstrip().endswith((b"]", b"]\n\r\n0"))

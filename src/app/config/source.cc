@@ -94,8 +94,9 @@ std::vector<Hidden> hidden_in(std::string_view statement, std::string_view backs
     if (close.empty()) continue;
     std::size_t end =
         escapes ? end_of_escaped(statement, at, backslash) : std::min(statement.find(close, at), statement.size());
-    if (close == "*/" && statement.substr(at, end - at).contains("/*")) end = statement.size();
-    if (close != "\"" || end == statement.size()) all.push_back({at, end, !is_comment});
+    const bool nests = close == "*/" && statement.substr(at, end - at).contains("/*");
+    if (nests) end = statement.size();
+    if (close != "\"" || end == statement.size()) all.push_back({at, end, !is_comment || nests});
     at = end + close.size();
   }
   return all;
