@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/ascii.h"
 #include "sql/parameters.h"
 #include "sql/sqlite/json_text.h"
 
@@ -18,8 +19,6 @@ using sql::ParameterType;
 using Converted = std::expected<sql::Argument, std::string_view>;
 
 sql::Argument as(ParameterType type, std::string_view text) { return {.text = text, .type = type}; }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A decimal number as 0.DIGITS times a power of ten, without zeros at either end: equal numbers give the same.
 struct Digits {

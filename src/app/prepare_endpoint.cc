@@ -20,12 +20,6 @@
 namespace sluice::app {
 namespace {
 
-std::string quoted_identifier(std::string_view name) {
-  std::string text = "\"";
-  for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text += '"';
-}
-
 // What stands in exists().
 std::string_view asked(const api::Guards::Query& query) {
   const std::string_view text = query.statement.text;
@@ -188,7 +182,7 @@ void EndpointPreparation::prepare_changes() {
   if (made->guards) made->guards->add_to(made->query);
   for (const auto& table : options_.changes->tables) {
     if (dialect_ != sql::Dialect::sqlite) break;  // "notify" is what it has
-    const std::string text = "SELECT 1 AS present FROM main." + quoted_identifier(table.value);
+    const std::string text = "SELECT 1 AS present FROM main." + sql::quoted_identifier(table.value);
     auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
     if (!prepared) prepared.error().position = 0;  // nobody has written the text
     (void)take(table, std::move(prepared));

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "files/multipart.h"
 #include "files/sniff.h"
-#include "http/h1/scan.h"
+#include "http/fields.h"
 
 namespace sluice::files {
 namespace {
@@ -24,7 +24,7 @@ FilesOptions served(const StoreOptions& options) {
 // type "/" subtype, without parameters: what the database says goes into a header.
 bool is_media_type(std::string_view text) {
   const auto slash = text.find('/');
-  return slash != text.npos && http::h1::is_token(text.substr(0, slash)) && http::h1::is_token(text.substr(slash + 1));
+  return slash != text.npos && http::is_token(text.substr(0, slash)) && http::is_token(text.substr(slash + 1));
 }
 
 }  // namespace

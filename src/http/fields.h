@@ -23,6 +23,23 @@ struct Field {
 
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 
+// tchar: what methods and field names are made of (RFC 9110, 5.6.2).
+inline constexpr std::array<bool, 256> token_chars = [] {
+  std::array<bool, 256> table{};
+  for (int c = '0'; c <= '9'; ++c) table[c] = true;
+  for (int c = 'a'; c <= 'z'; ++c) table[c] = table[c - 0x20] = true;
+  for (char c : std::string_view("!#$%&'*+-.^_`|~")) table[static_cast<unsigned char>(c)] = true;
+  return table;
+}();
+
+inline bool is_token_char(char c) { return token_chars[static_cast<unsigned char>(c)]; }
+inline bool is_token(std::string_view text) {
+  for (char c : text) {
+    if (!is_token_char(c)) return false;
+  }
+  return !text.empty();
+}
+
 // Fields of a response. Values are views: static, in the list's own strings, or alive as long as the body. The first
 // `inline_capacity` take no memory of their own.
 class FieldList {
@@ -55,8 +72,12 @@ class FieldList {
   // For a name and a value that cannot hold what a peer sent, and are not for the connection to write (Content-Length
   // and the like): they go out without being looked at again.
   void add_trusted(std::string_view name, std::string_view value) {
-    trusted_ |= bit(size_);
-    add(name, value);
+    if (size_ >= inline_capacity) [[unlikely]] {
+      trusted_ |= bit(size_);
+      return add_further(name, value);
+    }
+    trusted_ |= std::uint32_t{1} << size_;
+    items_[size_++] = {name, value};
   }
   // Copies the value.
   void add_owned(std::string_view name, std::string value) { add(name, own(std::move(value))); }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/hex.h"
 #include "http/h1/scan.h"
 
 namespace sluice::http {
 namespace {
-
-using h1::is_digit;
 
 // Digits only and at most 65535; may be empty (RFC 3986, 3.2.3).
 bool is_port(const char* p, const char* end) {

@@ -9,11 +9,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace sluice::sql {
 namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name(char c) { return is_name_start(c) || is_digit(c); }
 bool is_identifier_start(char c) { return is_name_start(c) || static_cast<unsigned char>(c) >= 0x80; }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/ascii.h"
 #include "sql/tokens.h"
 
 namespace sluice::sql {
@@ -15,8 +16,7 @@ using Kind = Token::Kind;
 // It has what is read otherwise by one of the databases: brackets, nested comments, E'', $$.
 bool is_odd(std::string_view sql) {
   const auto at = [&](std::size_t i) { return i < sql.size() ? sql[i] : '\0'; };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto is_name = [&](char c) { return is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_'; };
+  const auto is_name = [&](char c) { return is_digit(c) || is_letter(c) || c == '_'; };
   for (std::size_t i = 0; i < sql.size(); ++i) {
     if (std::string_view("[`;").contains(sql[i]) || (sql[i] == '$' && !is_digit(at(i + 1))) ||
         sql.substr(i).starts_with("/*") || ((sql[i] | 0x20) == 'e' && at(i + 1) == '\'' && !is_name(at(i - 1)))) {

@@ -7,6 +7,7 @@
 
 #include <simdjson.h>
 
+#include "base/ascii.h"
 #include "base/json.h"
 #include "http/router.h"
 #include "http/target.h"
@@ -40,16 +41,7 @@ constexpr std::array<std::string_view, 17> not_a_calls{"authorization",
                                                        "upgrade",
                                                        "via"};
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
-
-bool is_token(std::string_view text) {
-  constexpr std::string_view others = "!#$%&'*+-.^_`|~";
-  return !text.empty() && std::ranges::all_of(text, [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || others.contains(c);
-  });
-}
+bool is_name_character(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-'; }
 
 bool is_field_value(std::string_view text) {
   return std::ranges::all_of(text,
@@ -248,7 +240,7 @@ class Parser {
       if (field.unescaped_key().get(name) != simdjson::SUCCESS) return wrong("/headers", "it cannot be read");
       const std::string pointer = "/headers/" + pointer_of(name);
       std::string small = lower(name);
-      if (!is_token(small)) return wrong(pointer, "it is no name of a header");
+      if (!http::is_token(small)) return wrong(pointer, "it is no name of a header");
       if (field.value().get_string().get(text) != simdjson::SUCCESS) return wrong(pointer, "it is no string");
       if (!is_field_value(text)) return wrong(pointer, "it has characters that no header may have");
       if (std::ranges::find(not_a_calls, small) != not_a_calls.end() || std::ranges::find(own_, small) != own_.end()) {

@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "http/fields.h"
-#include "http/h1/scan.h"
 
 namespace sluice::api {
 namespace {
 
+using http::is_token;
 using http::same_name;
-using http::h1::is_token;
 
 constexpr std::size_t longest_boundary = 70;  // RFC 2046, 5.1.1
 constexpr std::size_t longest_padding = 64;   // of blanks behind a boundary

@@ -7,15 +7,8 @@
 namespace sluice::api {
 namespace {
 
+using http::is_token;
 using http::same_name;
-
-bool is_token(std::string_view text) {
-  for (const char c : text) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (!letter && (c == '\0' || std::string_view("!#$%&'*+-.^_`|~").find(c) == std::string_view::npos)) return false;
-  }
-  return !text.empty();
-}
 
 void skip_blanks(std::string_view& text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);

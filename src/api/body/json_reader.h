@@ -50,7 +50,6 @@ class JsonReader final : public Reader {
   [[nodiscard]] std::string place_of(std::string_view pointer, std::uint64_t row) const override;
   Next element();
   Next skip_element();
-  Next bad_element();
   Next cut_short();
   void skip_blanks();
   void end_element(const char* at);

@@ -5,6 +5,7 @@
 
 #include <simdjson.h>
 
+#include "base/ascii.h"
 #include "base/hex.h"
 #include "base/json.h"
 #include "base/utf8.h"
@@ -21,8 +22,6 @@ std::uint32_t hex4(const char* at) {
   for (int i = 0; i < 4; ++i) code = code * 16 + static_cast<std::uint32_t>(hex_digit(at[i]));
   return code;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // What a letter behind a backslash means; 0: none.
 char meaning(char letter) {

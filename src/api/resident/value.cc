@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "api/column_value.h"
+#include "base/ascii.h"
 #include "base/hex.h"
 #include "sql/column_kind.h"
 
@@ -20,8 +21,6 @@ constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 
 // The order of signed integers as that of unsigned ones.
 constexpr std::uint64_t ordered(std::int64_t value) { return static_cast<std::uint64_t>(value) ^ sign_bit; }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes exactly `count` digits off the front.
 bool take_digits(std::string_view& text, std::size_t count, std::int64_t& value) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 
 namespace sluice::api::resident {
@@ -12,8 +13,6 @@ namespace {
 
 constexpr std::size_t most_digits = 18;  // of a number that surely has room in 64 bits
 constexpr std::int64_t second = 1'000'000;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::size_t size_of(std::int64_t value) {
   std::size_t size = 1;

@@ -10,7 +10,6 @@
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "http/fields.h"
-#include "http/h1/scan.h"
 
 namespace sluice::app::config {
 namespace {
@@ -87,7 +86,7 @@ void check_headers(const ServerOptions& server, const Source& source, const Comp
     if (is_key_of<ServerOptions>(name.value)) {  // in the letters of the key: another case is still to be had
       complain(name.position, misplaced(name.value, "[server]", "[server.headers]"), move_above("[server.headers]"));
     }
-    if (!http::h1::is_token(name.value)) complain(name.position, "not the name of a header field");
+    if (!http::is_token(name.value)) complain(name.position, "not the name of a header field");
     for (const auto& [other, instead] : others) {
       if (!http::same_name(name.value, other)) continue;
       complain(name.position, "the server writes this field itself", std::string(instead));

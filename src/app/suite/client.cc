@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "http/h1/scan.h"
+#include "http/fields.h"
 #include "http/response.h"
 
 namespace sluice::app::suite {
@@ -77,7 +77,7 @@ std::expected<std::string, std::string> write_request(const RequestText& request
   bool has_host = false;
   for (const auto& [name, value] : request.fields) {
     if (value.empty()) continue;
-    if (!http::h1::is_token(name) || has_control(value)) {
+    if (!http::is_token(name) || has_control(value)) {
       return std::unexpected(fmt::format("the field {} has a control character", name));
     }
     if (http::same_name(name, "Content-Length") || http::same_name(name, "Transfer-Encoding")) {

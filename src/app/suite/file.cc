@@ -13,7 +13,7 @@
 #include "app/config/reader.h"
 #include "app/config/text.h"
 #include "app/suite/variables.h"
-#include "http/h1/scan.h"
+#include "http/fields.h"
 #include "sql/parameters.h"
 
 namespace sluice::app::suite {
@@ -84,7 +84,7 @@ class Checker {
   }
   void check_fields(const Texts& fields) {
     for (const auto& [name, value] : fields) {
-      if (!http::h1::is_token(name.value)) complain(name.position, "not the name of a header field");
+      if (!http::is_token(name.value)) complain(name.position, "not the name of a header field");
       check_text(value);
     }
   }
@@ -122,7 +122,7 @@ class Checker {
     step.method = text.substr(0, blank);
     step.target = blank == text.npos ? "" : text.substr(std::min(text.find_first_not_of(' ', blank), text.size()));
     const bool has_method =
-        http::h1::is_token(step.method) && std::ranges::all_of(step.method, [](char c) { return c < 'a' || c > 'z'; });
+        http::is_token(step.method) && std::ranges::all_of(step.method, [](char c) { return c < 'a' || c > 'z'; });
     if (!has_method || !(step.target.starts_with('/') || step.target.starts_with("${"))) {
       complain(options.request->position, "a request is a method and a path", "write \"GET /films?q=a\"");
     } else if (std::ranges::any_of(step.target,

@@ -5,14 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
 namespace sluice::app::suite {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // The length of the character of several bytes that `text` begins with; 0: it is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {

@@ -5,15 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "http/h1/scan.h"
+#include "base/ascii.h"
+#include "http/fields.h"
 #include "http/response.h"
 
 namespace sluice::app::suite {
-namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-}  // namespace
+namespace {}  // namespace
 
 const std::string* Answer::field(std::string_view name) const {
   const auto found =
@@ -62,7 +59,7 @@ ResponseReader::State ResponseReader::read_fields(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(end + 2);
     const std::size_t colon = line.find(':');
-    if (colon == line.npos || !http::h1::is_token(line.substr(0, colon))) return fail("a line that is no header field");
+    if (colon == line.npos || !http::is_token(line.substr(0, colon))) return fail("a line that is no header field");
     std::string_view value = line.substr(colon + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
     while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "http/h1/scan.h"
 #include "http/target.h"

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+
+#include "base/ascii.h"
 #endif
 
 // Byte classes of RFC 9110 and 9112, and the search for the first byte that ends a token. The search never reads
@@ -14,25 +15,7 @@
 // at.
 namespace sluice::http::h1 {
 
-// tchar: what methods and field names are made of (RFC 9110, 5.6.2).
-inline constexpr std::array<bool, 256> token_chars = [] {
-  std::array<bool, 256> table{};
-  for (int c = '0'; c <= '9'; ++c) table[c] = true;
-  for (int c = 'a'; c <= 'z'; ++c) table[c] = table[c - 0x20] = true;
-  for (char c : std::string_view("!#$%&'*+-.^_`|~")) table[static_cast<unsigned char>(c)] = true;
-  return table;
-}();
-
-inline bool is_token_char(char c) { return token_chars[static_cast<unsigned char>(c)]; }
-inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_ows(char c) { return c == ' ' || c == '\t'; }
-
-inline bool is_token(std::string_view text) {
-  for (char c : text) {
-    if (!is_token_char(c)) return false;
-  }
-  return !text.empty();
-}
 
 // What may not be inside a field value: control characters but HTAB. CR is one of them, so the value's end is found
 // too.

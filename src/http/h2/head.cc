@@ -43,7 +43,7 @@ bool is_allowed_field(std::string_view name, std::string_view value, bool name_i
   if (!name_is_known) {
     if (name.empty()) return false;
     for (const char c : name) {
-      if (!h1::is_token_char(c) || (c >= 'A' && c <= 'Z')) return false;
+      if (!is_token_char(c) || (c >= 'A' && c <= 'Z')) return false;
     }
   }
   switch (name.size()) {  // RFC 9113, 8.2.2
@@ -176,9 +176,9 @@ bool RequestHead::is_malformed(bool ended) const {
   if (malformed_) return true;
   if (too_large_) return false;
   if (ended && content_length_.value_or(0) != 0) return true;
-  if ((pseudo_ & method) == 0 || !h1::is_token(method_)) return true;
+  if ((pseudo_ & method) == 0 || !is_token(method_)) return true;
   if (method_ == "CONNECT" && !is_extended_connect()) return pseudo_ != (method | authority);
-  if (is_extended_connect() && (method_ != "CONNECT" || !h1::is_token(protocol_))) return true;
+  if (is_extended_connect() && (method_ != "CONNECT" || !is_token(protocol_))) return true;
   return (pseudo_ & (scheme | path)) != (scheme | path) || path_.empty();
 }
 

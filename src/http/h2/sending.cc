@@ -58,7 +58,7 @@ void put_length(char* frame, std::size_t length) {
 
 // A field that a handler passes on from elsewhere may hold anything: what HTTP does not allow is left out.
 bool make_valid(std::string_view name, std::string_view& value) {
-  if (!h1::is_token(name)) return false;
+  if (!is_token(name)) return false;
   while (!value.empty() && h1::is_ows(value.front())) value.remove_prefix(1);
   while (!value.empty() && h1::is_ows(value.back())) value.remove_suffix(1);
   const char* const end = value.data() + value.size();

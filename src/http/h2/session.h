@@ -111,7 +111,6 @@ class Session {
 
   // nghttp2's callbacks, by what they tell.
   int begin_headers(std::int32_t id);
-  void begin_trailers(std::int32_t id);
   int got_field(std::string_view name, std::string_view value, bool name_is_known);
   void got_whole_head(Stream& stream, bool ended);
   void got_trailers(Stream& stream, bool ended);

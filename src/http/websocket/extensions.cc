@@ -27,7 +27,7 @@ class ListReader {
   std::string_view token() {
     skip_space();
     std::size_t size = 0;
-    while (size < rest_.size() && h1::is_token_char(rest_[size])) ++size;
+    while (size < rest_.size() && is_token_char(rest_[size])) ++size;
     const std::string_view found = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return found;
@@ -36,7 +36,7 @@ class ListReader {
   std::string_view value() {
     if (!take('"')) return token();
     std::size_t size = 0;
-    while (size < rest_.size() && h1::is_token_char(rest_[size])) ++size;
+    while (size < rest_.size() && is_token_char(rest_[size])) ++size;
     const std::string_view found = rest_.substr(0, size);
     if (size == rest_.size() || rest_[size] != '"') return {};
     rest_.remove_prefix(size + 1);

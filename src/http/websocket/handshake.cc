@@ -6,15 +6,14 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
+#include "base/ascii.h"
 #include "http/accept.h"
 #include "http/h1/scan.h"
 
 namespace sluice::http::websocket {
 namespace {
 
-bool is_base64_char(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || h1::is_digit(c) || c == '+' || c == '/';
-}
+bool is_base64_char(char c) { return is_letter(c) || is_digit(c) || c == '+' || c == '/'; }
 
 // Sixteen bytes in base64.
 bool is_key(std::string_view text) {
@@ -50,7 +49,7 @@ bool choose_protocol(std::span<const Field> fields, const std::vector<std::strin
       while (!item.empty() && h1::is_ows(item.front())) item.remove_prefix(1);
       while (!item.empty() && h1::is_ows(item.back())) item.remove_suffix(1);
       if (item.empty()) continue;
-      if (!h1::is_token(item)) return false;
+      if (!is_token(item)) return false;
       if (chosen.empty() && std::ranges::find(spoken, item) != spoken.end()) chosen = item;
     }
   }

@@ -47,7 +47,6 @@ class Session : public core::SlabAllocated {
 
   enum class Step : std::uint8_t { done, want_read, want_write, failed };
   [[nodiscard]] Step handshake();
-  [[nodiscard]] bool established() const { return established_; }
   [[nodiscard]] bool has_received() const { return received_; }  // anything at all
 
   // Reading is worth an attempt although the handle may not say so.

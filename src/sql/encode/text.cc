@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/ascii.h"
+
 namespace sluice::sql::encode {
 
 namespace {
@@ -28,8 +30,6 @@ constexpr auto hex_pairs = [] {
   for (std::size_t i = 0; i < 256; ++i) table[i] = {hex_digits[i >> 4], hex_digits[i & 15]};
   return table;
 }();
-
-[[nodiscard]] bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
 }  // namespace
 

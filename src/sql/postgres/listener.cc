@@ -6,17 +6,12 @@
 #include "core/sleep.h"
 #include "sql/postgres/server_error.h"
 #include "sql/postgres/session_start.h"
+#include "sql/set/table.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t read_size = 64 << 10;
-
-std::string quoted_identifier(std::string_view identifier) {
-  std::string text = "\"";
-  for (const char c : identifier) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text += '"';
-}
 
 // The same channel once: LISTEN twice would be harmless, and long.
 std::string listen_statement(std::span<const Topic> topics) {

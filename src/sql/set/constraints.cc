@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace sluice::sql {
 namespace {
 
@@ -22,8 +24,7 @@ constexpr std::string_view postgres_constraints =
 constexpr std::string_view sqlite_tables =
     "SELECT name, sql, '' FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%CHECK%'";
 
-bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0; }
 
 bool same(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
@@ -45,9 +46,9 @@ class Tokens {
     skip();
     if (at_ == text_.size()) return std::nullopt;
     const char c = text_[at_];
-    if (is_letter(c)) {
+    if (is_name_start(c)) {
       const std::size_t begin = at_;
-      while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '$')) ++at_;
+      while (at_ < text_.size() && (is_name_start(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '$')) ++at_;
       return Token{.kind = Kind::name, .text = std::string(text_.substr(begin, at_ - begin)), .word = true};
     }
     if (c == '"' || c == '`' || c == '[') return Token{.kind = Kind::name, .text = quoted(c == '[' ? ']' : c)};

@@ -42,8 +42,6 @@ class RowBlock {
   }
   void add_null() { fields_.emplace_back(); }
   void end_row() { ++rows_; }
-  // Drops the fields of a row that has not been ended.
-  void drop_row(std::size_t columns) { fields_.resize(rows_ * columns); }
 
  private:
   void grow(std::size_t bytes);
