@@ -88,9 +88,22 @@ core::Task<http::Response> handle_without_body(http::Request& request, http::Han
   co_return co_await handler.handle(request);
 }
 
-http::Response refuse_type() {
+namespace {
+
+// A value is the whole row as JSON, which other formats do not have.
+bool takes_whole_row(const Shape& shape) {
+  return std::ranges::any_of(shape.names, [](const std::string& name) { return name.empty(); });
+}
+
+}  // namespace
+
+bool takes(const Shape& shape, std::optional<BodyFormat> format) {
+  return format && (*format == BodyFormat::json || *format == BodyFormat::ndjson || !takes_whole_row(shape));
+}
+
+http::Response refuse_type(const Shape& shape) {
   std::string detail = "The body may be ";
-  detail += accepted_types();
+  detail += takes_whole_row(shape) ? "application/json, application/x-ndjson" : accepted_types();
   detail += ", in UTF-8 and not compressed.";
   return http::problem(415, detail);
 }

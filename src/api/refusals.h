@@ -27,8 +27,10 @@ inline constexpr std::size_t most_faults = 100;  // that one answer lists
 // Of a handler that takes no body, where the request has one: 400, unless that is empty or `{}`, as some clients send
 // always; then handles the request without it.
 [[nodiscard]] core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler);
+// Whether rows of this shape can be read from a body of this format; nothing: of an unknown one.
+[[nodiscard]] bool takes(const Shape& shape, std::optional<BodyFormat> format);
 // 415, with what could be sent.
-[[nodiscard]] http::Response refuse_type();
+[[nodiscard]] http::Response refuse_type(const Shape& shape);
 // Whether the body is longer than `limit` bytes by what its length is said to be.
 [[nodiscard]] bool announces_more(const http::Request& request, std::uint64_t limit);
 // 413.

@@ -255,7 +255,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
-    if (!rows.format) co_return refuse_type();
+    if (!takes(plan_->shape, rows.format)) co_return refuse_type(plan_->shape);
     if (announces_more(request, plan_->body_limit)) co_return refuse_length();
     if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
     // The reader of its rows has a copy.

@@ -280,6 +280,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->batch_database = plan->options.index_of_database(plan->options.batch->database.value);
     plan->batch.emplace(api::batch::Plan{.options = *plan->options.batch,
                                          .routes = {},
+                                         .limits = {.calls = plan->options.batch->calls,
+                                                    .target = plan->options.server.target_limit.value,
+                                                    .headers = plan->options.server.header_limit},
                                          .own_fields = {},
                                          .body_limit = plan->options.server.body_limit,
                                          .errors = api::ErrorMap::make({}, plan->options.errors)});

@@ -105,7 +105,8 @@ def films(request, sluice, tmp_path):
         postgres = request.getfixturevalue("postgres")
         postgres.psql("DROP TABLE IF EXISTS parts, films, tags CASCADE; " + schema)
         url = postgres.url()
-    films = Films(sluice(CONFIG.format(url=url) + (LEVELS if request.param == "postgres" else "")))
+    films = Films(sluice(CONFIG.format(url=url) + (LEVELS if request.param == "postgres" else ""),
+                         server='target_limit = "1KiB"\nheader_limit = "2KiB"'))
     films.file = path if request.param == "sqlite" else None
     return films
 
@@ -167,6 +168,19 @@ def test_references_make_no_body_longer_than_a_batch_may_be(films):
     long = "x" * 500
     problem = films.refused(400, post(long), {"method": "POST", "path": "/films", "body": {"slug": "${0.0.slug}" * 5000}})
     assert problem["pointer"] == "/1/body" and "longer than a batch may be" in problem["detail"], problem
+    assert films.films() == []
+
+
+def test_a_call_is_as_long_as_a_request_may_be(films):
+    path = "/films/" + "x" * 1100
+    assert films.server.get(path).status == 414
+    assert films.refused(400, {"method": "GET", "path": path}) == {
+        "type": "about:blank", "title": "Bad Request", "status": 400, "detail": "The batch cannot be read: it is too long.",
+        "pointer": "/0/path"}
+    problem = films.refused(400, post("a" * 600), {"method": "GET", "path": "/films/${0.0.slug}?${0.0.slug}"})
+    assert problem["pointer"] == "/1/path" and "longer than a target may be" in problem["detail"], problem
+    header = {"method": "GET", "path": "/films", "headers": {"X-Long": "x" * 2100}}
+    assert films.refused(400, header)["pointer"] == "/0/headers"
     assert films.films() == []
 
 

@@ -275,6 +275,7 @@ WRONG_ANYWHERE = [
      '"query.x"', '"x" and "y" come from the same query parameter, "x"'),
     ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\ncolumns.txet = {}', 'txet',
      'the table numbers has no column "txet"'),
+    ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns."a.b" = {}', '"a.b"', '"a.b" would be a field within an object of the body'),
     ('path = "/a"\n[endpoint.put]\ntable = "numbers"\nexisting = "SELECT n FROM numbers"\ncolumns.m = { key = true }', 'm =',
      'the table numbers has no column "m"'),
     ('path = "/a"\n[endpoint.post]\ntable = "numbers"\ncolumns.n = {}\nreturning = "m"', '"numbers"', 'm'),

@@ -145,6 +145,18 @@ def test_columns_that_the_database_generates_are_passed_over(target):
                 "made", "-", "--format", kind, *arguments, stdin=text, code=2), kind
 
 
+def test_a_dot_in_a_columns_name_is_no_field_within_an_object(target):
+    document = "json" if target.kind == "sqlite" else "jsonb"
+    target.query("DROP TABLE IF EXISTS dotted")
+    target.query(f'CREATE TABLE dotted (id int PRIMARY KEY, a {document}, "a.b" text)')
+    target.query("INSERT INTO dotted VALUES (1, '{}', 'stays')")
+    assert "1 updated" in target.run("dotted", "-", "--format", "ndjson", stdin='{"id":1,"a":{"b":"q"}}\n')
+    assert target.query('SELECT "a.b" FROM dotted')[0][0] == "stays"
+    assert 'there is no field "a.b"' in target.run("dotted", "-", "--format", "ndjson", stdin='{"id":1,"a.b":"x"}\n', code=1)
+    assert "1 updated" in target.run("dotted", "-", "--format", "csv", stdin="id,a.b\n1,changed\n")
+    assert target.query('SELECT "a.b" FROM dotted')[0][0] == "changed"
+
+
 @pytest.mark.parametrize("given, delimiter", [(";", ";"), ("\\t", "\t"), ("\t", "\t"), ("|", "|"), ("x", "x")])
 def test_the_delimiter_of_csv(target, given, delimiter):
     rows = [["a,b", "1", "1"], [f'c{delimiter}"d\ne', "2", ""], [",,", "3", "3.5"]]

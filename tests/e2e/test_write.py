@@ -104,6 +104,14 @@ path = "/told/query"
 post = "INSERT INTO films (slug, score) VALUES (:slug, :score)"
 params.slug = {{ from = "query.slug" }}
 [[endpoint]]
+path = "/told/path/{{slug}}"
+get = "SELECT slug FROM films WHERE slug = :other"
+params.other.from = "path.slug"
+[[endpoint]]
+path = "/whole"
+post = "INSERT INTO films (slug) VALUES (:row)"
+params.row.from = "body"
+[[endpoint]]
 path = "/told/cookie"
 [endpoint.put]
 table = "films"
@@ -456,3 +464,16 @@ def test_a_value_of_the_request_that_must_be_there_is_named(films):
     assert films.call("POST", "/told/header", {"score": 1}, "X-Slug: a").status == 201
     assert films.call("POST", "/told/query?slug=b", {"score": 1}).status == 201
     assert films.call("PUT", "/told/cookie?dry-run", [{"id": 9}], "Cookie: slug=c").status == 200
+
+
+def test_the_whole_row_is_of_json_alone(films):
+    assert films.call("POST", "/whole", '{"a":1}').status == 201
+    for body, content_type in (("a=1", "application/x-www-form-urlencoded"), ("a\n1\n", "text/csv"), ('"a"\n1\n', "application/csj")):
+        detail = films.problem(415, "POST", "/whole", body, f"Content-Type: {content_type}")["detail"]
+        assert "application/json, application/x-ndjson" in detail
+    assert films.rows() == [('{"a":1}', None)]
+
+
+def test_a_parameter_takes_a_value_of_the_path_under_another_name(films):
+    films.query("INSERT INTO films (slug) VALUES ('a')")
+    assert json.loads(films.call("GET", "/told/path/a").body) == [{"slug": "a"}]

@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::api::batch;
   const std::string_view json(reinterpret_cast<const char*>(data), size);
-  const auto calls = parse_calls(json, 8);
+  const auto calls = parse_calls(json, {.calls = 8});
   if (!calls) return 0;
   Results results;
   for (const Call& call : *calls) {

@@ -340,7 +340,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   std::string json;
   // The calls are copies of its parts.
   if (auto refused = co_await read_whole(request, plan_.body_limit, 2, json)) co_return std::move(*refused);
-  const auto calls = parse_calls(json, plan_.options.calls, plan_.own_fields);
+  const auto calls = parse_calls(json, plan_.limits, plan_.own_fields);
   if (!calls) co_return refuse_call(calls.error());
   json = {};
 
@@ -410,7 +410,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
   Results results;
   for (const Call& call : calls) {
     const std::string at = "/" + std::to_string(results.size());
-    auto target = results.resolve_target(call.target);
+    auto target = results.resolve_target(call.target, plan_.limits.target);
     if (!target) {
       answer.refusal = refuse_call({at + "/path", std::move(target.error())});
       break;

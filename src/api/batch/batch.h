@@ -34,6 +34,7 @@ struct Plan {
 
   Options options;
   std::vector<Route> routes;
+  CallLimits limits;
   std::vector<std::string> own_fields;     // what own_fields() says of the endpoints
   std::uint64_t body_limit = UINT64_MAX;   // bytes, of the batch's own body: 413
   std::shared_ptr<const ErrorMap> errors;  // of what fails when all is committed; null: codes are answered as ever

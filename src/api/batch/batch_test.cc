@@ -29,7 +29,7 @@ class BatchTest : public ::testing::Test {
     insert.parameters = {{"slug", {}}};
     insert.columns = {{"slug", {}, 0}};
     plan.options.answer_limit = ByteSize{400};
-    plan.options.calls = 3;
+    plan.limits.calls = 3;
     plan.options.retries = 2;
     Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}, .endpoint = 0};
     route.writes.push_back(std::make_shared<const WritePlan>(http::Method::post, endpoint, post, pattern,

@@ -18,7 +18,6 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 
 constexpr std::size_t longest_id = 64;
-constexpr std::size_t longest_target = 8 << 10;
 constexpr std::size_t most_fields = 50;
 constexpr std::size_t deepest = 64;  // of objects and arrays, as for the rows of a body
 
@@ -118,7 +117,7 @@ std::string escaped(std::string_view text) {
 
 class Parser {
  public:
-  Parser(std::size_t most, std::span<const std::string> own) : most_(most), own_(own) {}
+  Parser(const CallLimits& limits, std::span<const std::string> own) : limits_(limits), own_(own) {}
 
   std::expected<std::vector<Call>, CallFault> parse(std::string_view json) {
     const simdjson::padded_string padded(json);
@@ -140,7 +139,9 @@ class Parser {
     }
     for (auto element : array) {
       const std::size_t index = calls_.size();
-      if (index == most_) return refuse("", "it has more calls than the " + std::to_string(most_) + " that are taken");
+      if (index == limits_.calls) {
+        return refuse("", "it has more calls than the " + std::to_string(limits_.calls) + " that are taken");
+      }
       at_ = "/" + std::to_string(index);
       ondemand::object object;
       if (element.get_object().get(object) != simdjson::SUCCESS) return refuse(at_, "it is no object");
@@ -262,7 +263,10 @@ class Parser {
       return wrong("/method", "it is not GET, POST, PUT, PATCH or DELETE");
     }
     if (!call.target.starts_with('/')) return wrong("/path", "it does not begin with \"/\"");
-    if (call.target.size() > longest_target) return wrong("/path", "it is too long");
+    if (call.target.size() > limits_.target) return wrong("/path", "it is too long");
+    std::size_t header = call.target.size();
+    for (const auto& [name, value] : call.fields) header += name.size() + value.size();
+    if (header > limits_.headers) return wrong("/headers", "they are too long");
     if (!std::ranges::all_of(call.target, [](char c) { return c > 0x20 && c < 0x7F && c != '#'; })) {
       return wrong("/path", "it has characters that are not escaped as a URL's are");
     }
@@ -303,7 +307,7 @@ class Parser {
     return pointer;
   }
 
-  const std::size_t most_;
+  const CallLimits& limits_;
   const std::span<const std::string> own_;
   std::vector<Call> calls_;
   std::vector<std::string> ids_;
@@ -312,13 +316,14 @@ class Parser {
   CallFault fault_;
 };
 
+constexpr std::string_view long_target = "with its references it is longer than a target may be";
 constexpr std::string_view too_long = "with its references it is longer than a batch may be";
 
 }  // namespace
 
-std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most,
+std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                         std::span<const std::string> own) {
-  return Parser(most, own).parse(json);
+  return Parser(limits, own).parse(json);
 }
 
 void Results::add(std::string_view id, std::string body) {
@@ -404,14 +409,16 @@ bool Results::splice(std::string_view text, std::string& out, std::string& fault
   });
 }
 
-std::expected<std::string, std::string> Results::resolve_target(std::string_view target) const {
+std::expected<std::string, std::string> Results::resolve_target(std::string_view target, std::size_t most) const {
   std::string out;
   std::string fault;
   const auto write = [&](std::string_view reference, std::string_view value) {
+    if (value.size() > most - std::min(out.size(), most)) return std::string(long_target);
     http::append_escaped(out, value);
     return value.empty() ? "${" + std::string(reference) + "}: it is empty" : std::string{};
   };
   if (!splice(target, out, fault, write)) return std::unexpected(std::move(fault));
+  if (out.size() > most) return std::unexpected(std::string(long_target));
   // A value is part of one segment: it must not lead to another route, nor choose a format.
   const std::string_view path = target.substr(0, target.find('?'));
   if (path.contains("${") && http::has_dot_segment(out)) {

@@ -36,10 +36,17 @@ struct CallFault {
   std::string reason;
 };
 
+// What a call may be, as if it had come alone.
+struct CallLimits {
+  std::size_t calls = 100;         // of one batch
+  std::size_t target = 8 << 10;    // bytes of a path and its query, with what its references stand for
+  std::size_t headers = 16 << 10;  // bytes of the path and all fields
+};
+
 // `json` is a whole body. All that can be known without calling is checked: methods, names, ids, fields, references to
 // what does not come earlier. `own`: fields in lower case that are the batch's own and no call sets, beside those of
 // its connection and its credentials.
-[[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, std::size_t most,
+[[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                                       std::span<const std::string> own = {});
 
 // What calls have been answered, for references.
@@ -50,8 +57,9 @@ class Results {
   [[nodiscard]] std::size_t size() const { return results_.size(); }
 
   // An error says which reference is wrong, and how.
-  [[nodiscard]] std::expected<std::string, std::string> resolve_target(std::string_view target) const;
   // `most`: how many bytes it may become.
+  [[nodiscard]] std::expected<std::string, std::string> resolve_target(std::string_view target,
+                                                                       std::size_t most = SIZE_MAX) const;
   [[nodiscard]] std::expected<std::string, std::string> resolve_json(std::string_view json,
                                                                      std::size_t most = SIZE_MAX) const;
   [[nodiscard]] std::expected<std::string, std::string> resolve_text(std::string_view text,

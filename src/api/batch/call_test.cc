@@ -13,7 +13,7 @@ TEST(BatchCallTest, ReadsCalls) {
     {"method": "POST", "path": "/films?x=1", "id": "film", "body": {"n": 1.50, "s": "\u00e9"}, "headers": {"If-Match": "\"1\""}},
     {"path": "/films/${film.id}/${0.s}", "method": "DELETE"},
     {"method": "PUT", "path": "/a", "headers": {"content-type": "text/csv"}, "body": "n\n1\n"}])",
-                                 3);
+                                 {.calls = 3});
   ASSERT_TRUE(calls) << calls.error().reason;
   ASSERT_EQ(calls->size(), 3);
   const Call& first = calls->front();
@@ -28,7 +28,7 @@ TEST(BatchCallTest, ReadsCalls) {
   EXPECT_TRUE((*calls)[1].fields.empty());
   EXPECT_TRUE((*calls)[2].body.empty());
   EXPECT_EQ((*calls)[2].text, "n\n1\n");
-  EXPECT_TRUE(parse_calls("[]", 1)->empty());
+  EXPECT_TRUE(parse_calls("[]", {.calls = 1})->empty());
 }
 
 TEST(BatchCallTest, RefusesAtItsPlace) {
@@ -74,7 +74,7 @@ TEST(BatchCallTest, RefusesAtItsPlace) {
       {R"([{"method":"POST","path":"/films","body":{"slug":"${b.x}"}}])", "/0/body", "\"b\""},
   };
   for (const Case& each : cases) {
-    const auto calls = parse_calls(each.json, 2);
+    const auto calls = parse_calls(each.json, {.calls = 2});
     ASSERT_FALSE(calls) << each.json;
     EXPECT_EQ(calls.error().pointer, each.pointer) << each.json;
     EXPECT_TRUE(calls.error().reason.contains(each.says)) << each.json << ": " << calls.error().reason;
@@ -86,13 +86,14 @@ TEST(BatchCallTest, SetsNoFieldThatIsTheBatchsOwn) {
   for (const std::string_view name : {"X-Role", "x-role", "If-Match"}) {
     const std::string json = R"([{"method":"GET","path":"/"},{"method":"GET","path":"/","headers":{"a":"b",")" +
                              std::string(name) + R"(":"c"}}])";
-    const auto calls = parse_calls(json, 2, own);
+    const auto calls = parse_calls(json, {.calls = 2}, own);
     ASSERT_FALSE(calls) << name;
     EXPECT_EQ(calls.error().pointer, "/1/headers/" + std::string(name));
     EXPECT_TRUE(calls.error().reason.contains("belongs to the batch")) << calls.error().reason;
-    EXPECT_TRUE(parse_calls(json, 2)) << "nothing names it";
+    EXPECT_TRUE(parse_calls(json, {.calls = 2})) << "nothing names it";
   }
-  EXPECT_TRUE(parse_calls(R"([{"method":"GET","path":"/","headers":{"If-None-Match":"*","X-Roles":"a"}}])", 1, own));
+  EXPECT_TRUE(
+      parse_calls(R"([{"method":"GET","path":"/","headers":{"If-None-Match":"*","X-Roles":"a"}}])", {.calls = 1}, own));
 }
 
 TEST(BatchCallTest, FindsWhatIsReferredTo) {

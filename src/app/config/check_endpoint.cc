@@ -205,6 +205,10 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   }
   for (const auto& [name, column] : writing.columns) {
     const bool unwritten = column.ignored.value && !column.from;
+    if (!column.from && name.value.contains('.')) {
+      complain(name.position, fmt::format("\"{}\" would be a field within an object of the body", name.value),
+               "say which field it is: from = \"body.NAME\"");
+    }
     if (has_table && method == http::Method::delete_ && !unwritten && !column.key) {
       complain(name.position, fmt::format("\"{}\" is not a key, and a DELETE takes keys only", name.value),
                "add key = true");

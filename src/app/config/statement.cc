@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "api/source.h"
 #include "app/config/text.h"
 #include "http/router.h"
 
@@ -103,8 +104,14 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
     }
     return did_you_mean(name, used);
   };
+  std::vector<std::string_view> taken = used;  // and the names in the path that params take their values from
+  for (const auto& parameter : endpoint.params) {
+    if (!parameter.value.from || std::ranges::find(used, parameter.name.value) == used.end()) continue;
+    const auto from = api::parse_source(parameter.value.from->value);
+    if (from && from->from == api::From::path) taken.push_back(std::string_view(parameter.value.from->value).substr(5));
+  }
   auto unused = [&](std::string_view name, Position position) {
-    if (std::ranges::find(used, name) != used.end()) return;
+    if (std::ranges::find(taken, name) != taken.end()) return;
     errors.push_back({position,
                       fmt::format("endpoint {}: {} not use :{}", endpoint.path.value,
                                   several ? "its statements do" : "the statement does", name),

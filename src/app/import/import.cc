@@ -271,7 +271,11 @@ class Import {
     for (const auto& column : table_.columns) {
       if (!column.generated) all.push_back(column.name);
     }
-    if (format == api::BodyFormat::json || format == api::BodyFormat::ndjson) return all;
+    if (format == api::BodyFormat::json || format == api::BodyFormat::ndjson) {
+      // "a.b" would be read from within an object "a".
+      std::erase_if(all, [](const std::string& name) { return name.contains('.'); });
+      return all;
+    }
     api::Shape shape{.names = all, .delimiter = delimiter_};
     take_generated(shape);
     const auto reader = api::RowReader::make(format, shape);
