@@ -50,6 +50,7 @@ std::string_view lower_case(core::Arena& arena, std::string_view name) {
 
 constexpr std::size_t frame_header_bytes = 9;
 constexpr std::size_t most_payload = 16 * 1024;  // that every client takes
+constexpr std::size_t least_room = 2 * 1024;     // for the next frame; with less, the output is full
 
 // Of a whole frame.
 void put_length(char* frame, std::size_t length) {
@@ -83,6 +84,8 @@ bool is_connection_field(std::string_view name) {
   }
 }
 
+bool is_full(const Buffer& out) { return out.size() > output_bytes - least_room; }
+
 std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
 
 }  // namespace
@@ -98,7 +101,7 @@ void Session::produce(Buffer& out) {
       broken_ = true;
     } else if (size > 0) {
       append_frame(out, {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)});
-      full_ = out.size() >= output_bytes;
+      full_ = is_full(out);
     } else if (!full_ && first_ready_ != nullptr) {
       run_ready();  // upgrades whose writes have been taken
     } else if (!full_) {
@@ -205,6 +208,7 @@ void Session::encode_fields(const Stream& stream, bool with_table) {
 // How much of the body comes next. Asked only where the client's windows and the output have room.
 std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
   flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  most = std::min(most, output_bytes - out_->size() - frame_header_bytes);
   if (stream.tunnelled) {
     const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
     stream.deferred = stream.tunnel != nullptr && pending == 0;
@@ -283,12 +287,11 @@ bool Session::submit_trailers(Stream& stream) {
 }
 
 int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size) {
-  constexpr std::size_t header_bytes = 9;
   Buffer& out = *out_;
   const std::size_t before = out.size();
-  char* to = out.reserve(header_bytes + size);
-  std::memcpy(to, frame_header, header_bytes);
-  to += header_bytes;
+  char* to = out.reserve(frame_header_bytes + size);
+  std::memcpy(to, frame_header, frame_header_bytes);
+  to += frame_header_bytes;
   Body& body = stream.response.body;
   if (stream.tunnelled) {
     if (stream.tunnel != nullptr) {
@@ -319,11 +322,11 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
     std::memcpy(to, stream.pulled.data(), size);
     stream.pulled.consume(size);
   }
-  out.commit(header_bytes + size);
+  out.commit(frame_header_bytes + size);
   stream.sent_bytes += size;
   count_progress(stream, size);
   guard_.sent_data_frame();
-  full_ = out.size() >= output_bytes;
+  full_ = is_full(out);
   return full_ ? NGHTTP2_ERR_PAUSE : 0;
 }
 

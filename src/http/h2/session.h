@@ -22,7 +22,9 @@ namespace sluice::http::h2 {
 class Stream;
 class Tunnel;
 
-inline constexpr std::size_t output_bytes = 64 * 1024;  // of produce(), about
+// The most that produce() gives at a time, but for a header section at its end. A packet for the network device holds
+// 64 KiB with its headers: a few bytes more, TLS's own among them, would cost a second packet with each write.
+inline constexpr std::size_t output_bytes = 64 * 1024 - 512;
 [[nodiscard]] inline bool has_no_body(int status) { return status == 204 || status == 304; }
 
 // The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
@@ -50,7 +52,7 @@ class Session {
   void end();
 
   void receive(std::string_view bytes);
-  // Appends what is to be sent, up to about 64 KiB.
+  // Appends what is to be sent, up to about `output_bytes`, to an empty buffer.
   void produce(Buffer& out);
   // All has been said, or the client has understood nothing: with the last of produce()'s bytes the connection ends.
   [[nodiscard]] bool over() const;

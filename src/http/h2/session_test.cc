@@ -669,6 +669,23 @@ TEST_F(SessionTest, TheEndDestroysEverything) {
   EXPECT_EQ(completions.size(), 4u);
 }
 
+// A write of a few bytes more would cost a second packet, and one of far fewer bytes more writes.
+TEST_F(SessionTest, LongBodiesFillTheOutputAndNoMore) {
+  TestClient client({.opens_windows = false, .window = 1 << 20});
+  client.open_window(0, 1 << 20);
+  client.get("/file/200000/1");
+  client.get("/own/200000/1");
+  session->receive(client.take_output());
+  std::vector<std::size_t> sizes;
+  for (Buffer out; session->produce(out), !out.empty(); out.clear()) sizes.push_back(out.size());
+  ASSERT_EQ(sizes.size(), 7u);
+  sizes.pop_back();
+  for (const std::size_t size : sizes) {
+    EXPECT_LE(size, output_bytes);
+    EXPECT_GT(size, output_bytes - 2 * 1024);
+  }
+}
+
 TEST_F(SessionTest, ABodyThatBreaksIsReset) {
   TestClient client;
   const auto broken = client.get("/breaks/10000/1");
