@@ -230,24 +230,24 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
     return static_cast<std::ptrdiff_t>(next);
   }
   stream.deferred = false;
-  while (stream.pulled.empty() && !stream.source_done && !stream.failed) {
+  while (stream.pulled.empty() && stream.source != Stream::Source::done && !stream.failed) {
     core::Async<Result<BodySource::Progress>> pulling = (*source)->pull(stream.pulled);
     if (pulling.ready()) {
       const auto& progress = pulling.get();
       stream.failed = !progress;
-      stream.source_done = progress && *progress == BodySource::Progress::done;
+      if (progress && *progress == BodySource::Progress::done) stream.source = Stream::Source::done;
       continue;
     }
-    stream.pulling = true;
+    stream.source = Stream::Source::pulling;
     stream.task.spawn(pull_later(*this, stream, pulling.take_task()));
-    if (stream.pulling) {
+    if (stream.source == Stream::Source::pulling) {
       stream.deferred = true;
       return NGHTTP2_ERR_DEFERRED;
     }
   }
   if (stream.pulled.empty() && stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   const std::size_t next = std::min(stream.pulled.size(), most);
-  if (stream.source_done && next == stream.pulled.size()) {
+  if (stream.source == Stream::Source::done && next == stream.pulled.size()) {
     flags |= NGHTTP2_DATA_FLAG_EOF;
     if (submit_trailers(stream)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
   }
@@ -256,15 +256,16 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
 
 core::Task<void> Session::pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling) {
+  auto next = Stream::Source::idle;
   try {
     const auto progress = co_await std::move(pulling);
     stream.failed = !progress;
-    stream.source_done = progress && *progress == BodySource::Progress::done;
+    if (progress && *progress == BodySource::Progress::done) next = Stream::Source::done;
   } catch (const std::bad_alloc&) {
     ++session.engine_.counters.out_of_memory;
     stream.failed = true;
   }
-  stream.pulling = false;
+  stream.source = next;
   stream.progress_at = session.engine_.reactor.now();  // it was not the client who was slow
   if (!stream.deferred) co_return;
   nghttp2_session_resume_data(session.session_, stream.id);

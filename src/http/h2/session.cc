@@ -175,11 +175,12 @@ struct Session::Callbacks {
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
-        if (is_head && !std::exchange(stream->sent_head, true)) {
+        if (is_head && stream->state() < Stream::State::sending) {  // else trailers
+          stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
         }
         if (!ends) break;
-        stream->sent_end = true;
+        stream->enter(Stream::State::sent);
         stream->body_unsent = false;
         if (!stream->client_done) self.drop_body(*stream);
         break;
@@ -360,7 +361,7 @@ int Session::got_field(std::string_view name, std::string_view value, bool name_
 void Session::got_whole_head(Stream& stream, bool ended) {
   in_head_ = nullptr;
   if (stream.head.is_malformed(ended)) return malformed(stream);
-  stream.head_complete = true;
+  stream.enter(Stream::State::queued);
   stream.client_done = ended;
   stream.began = engine_.reactor.now();
   add_ready(stream);
@@ -458,7 +459,7 @@ void Session::run_ready() {
     if (stream->tunnel != nullptr) {
       stream->tunnel->wake_writer();
       if (stream->tunnel != nullptr) stream->tunnel->wake_reader();
-    } else if (stream->presented || stream->answered) {
+    } else if (stream->state() >= Stream::State::handled) {
       stream->wake_reader();
     } else {
       start(*stream);
@@ -485,7 +486,8 @@ void Session::start(Stream& stream) {
     refusal = {503, "This connection has as many upgraded streams as it may."};
   }
   if (refusal) return refuse(stream, refusal);
-  stream.presented = true;
+  stream.enter(Stream::State::handled);
+  stream.is_request = true;
   ++active(request);
   const bool has_body = !stream.client_done || !stream.arrived.empty();
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
@@ -514,7 +516,7 @@ std::uint32_t& Session::active(const Request& request) {
 }
 
 void Session::refuse(Stream& stream, const Refusal& refusal) {
-  if (std::exchange(stream.presented, false)) --active(stream.request);
+  if (std::exchange(stream.is_request, false)) --active(stream.request);
   stream.drops_body = true;
   stream.body_refusal = 0;
   nghttp2_session_consume_connection(session_, stream.drop_unread());
@@ -538,7 +540,7 @@ void Session::respond(Stream& stream) {
   if (stream.body_refusal != 0) {
     return refuse(stream, {stream.body_refusal, describe_body_refusal(stream.body_refusal)});
   }
-  stream.answered = true;
+  stream.enter(Stream::State::answered);
   Response& answer = stream.response;
   if (answer.status < 200 || answer.status > 999) answer.status = 500;
 
@@ -570,7 +572,8 @@ void Session::respond(Stream& stream) {
 void Session::cut_answers_of(const void* owner) {
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
     if (stream->tunnelled || owner_of(stream->response.body) != owner) continue;
-    if (!stream->sent_head || stream->body_unsent) {
+    const bool has_head = stream->state() >= Stream::State::sending;  // of the answer
+    if (!has_head || stream->body_unsent) {
       stream->failed = true;
       stream->body_unsent = false;
       if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
@@ -578,9 +581,10 @@ void Session::cut_answers_of(const void* owner) {
     }
     // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
     stream->task.cancel();
-    stream->pulling = stream->deferred = false;
+    stream->source = Stream::Source::idle;
+    stream->deferred = false;
     stream->pulled.release();
-    if (!stream->sent_head) stream->response.fields = {};
+    if (!has_head) stream->response.fields = {};
     stream->response.body.emplace<std::monostate>();
   }
 }
@@ -634,7 +638,7 @@ void Session::closed(Stream& stream) {
   if (const std::size_t unread = stream.unread_bytes(); unread != 0 && !given_up_) {
     nghttp2_session_consume_connection(session_, unread);
   }
-  if (!stream.tunnelled) report(stream, !stream.sent_end);
+  if (!stream.tunnelled) report(stream, stream.state() != Stream::State::sent);
   if (stream.tunnel != nullptr) stream.tunnel->detach();
   guard_.closed(stream.id);
   release(stream);
@@ -643,19 +647,19 @@ void Session::closed(Stream& stream) {
 // Once for each stream: the request has been dealt with, or has come to nothing.
 void Session::report(Stream& stream, bool broken) {
   if (engine_.observer != nullptr) {
-    const bool is_request = stream.presented;
+    const bool is_request = stream.is_request;
     engine_.observer->completed({.request = is_request ? &stream.request : nullptr,
                                  .method = stream.request.method,
                                  .secure = secure_,
                                  .peer = peer_,
-                                 .status = stream.answered        ? stream.response.status
-                                           : stream.head_complete ? 499
-                                                                  : 400,
+                                 .status = stream.state() >= Stream::State::answered ? stream.response.status
+                                           : stream.state() != Stream::State::head   ? 499
+                                                                                     : 400,
                                  .body_bytes = stream.sent_bytes,
                                  .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
                                  .broken = broken});
   }
-  if (stream.presented) --active(stream.request);
+  if (stream.is_request) --active(stream.request);
 }
 
 // Read once for all answers that leave together.
@@ -740,11 +744,12 @@ Instant Session::expire(Instant now) {
   const Duration patience = options().write_timeout;
   const bool connection_shut = nghttp2_session_get_remote_window_size(session_) <= 0;
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
-    if (stream->sent_end && !stream->client_done && passed(stream->progress_at + dropping_patience)) {
+    if (stream->state() == Stream::State::sent && !stream->client_done &&
+        passed(stream->progress_at + dropping_patience)) {
       refuse_rest(*stream);
       continue;
     }
-    if (!stream->body_unsent || stream->pulling) continue;
+    if (!stream->body_unsent || stream->source == Stream::Source::pulling) continue;
     const bool shut = nghttp2_session_get_stream_remote_window_size(session_, stream->id) <= 0;
     const Instant since = shut ? stream->progress_at : std::max(stream->progress_at, progress_at_);
     if (!(shut || connection_shut) || !passed(since + patience)) continue;

@@ -71,6 +71,12 @@ void Stream::begin(Session& owner, std::int32_t number) {
   patience = Patience(owner.options().body_timeout, owner.options().slowest_client);
 }
 
+void Stream::enter(State to) {
+  SLUICE_ASSERT(std::to_underlying(to) == std::to_underlying(state_) + 1 ||
+                (state_ == State::queued && to == State::answered));
+  state_ = to;
+}
+
 void Stream::reset() {
   task.cancel();
   vacate();
@@ -82,18 +88,20 @@ void Stream::reset() {
   request.body = nullptr;
   request.method = {};
   request.route = 0;
-  head_complete = presented = client_done = malformed = false;
+  state_ = State::head;
+  is_request = client_done = malformed = false;
   forget(arrived);
   forget(given);
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
-  drops_body = answered = sent_head = sent_end = false;
+  drops_body = false;
   response.body.emplace<std::monostate>();
   response.upgrade.reset();
   tunnelled = false;
   tunnel = nullptr;
   forget(pulled);
-  source_done = failed = pulling = deferred = body_unsent = false;
+  source = Source::idle;
+  failed = deferred = body_unsent = false;
 }
 
 void Stream::forget_request() {

@@ -24,11 +24,24 @@ class Tunnel;
 // request allocates nothing here. The session moves it on; what it does by itself is to give the handler the body.
 class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllocated {
  public:
+  // How far the request, and then its answer, has come. A refused request skips `handled`.
+  enum class State : std::uint8_t {
+    head,      // the header section is coming in
+    queued,    // the header section is there: the handler is next
+    handled,   // the handler has it
+    answered,  // the response has been handed to nghttp2
+    sending,   // the response's header section has left
+    sent,      // the whole response has left
+  };
+  enum class Source : std::uint8_t { idle, pulling, done };  // of a body: `pulling` while the stream waits for it
+
   Stream() = default;
   Stream(const Stream&) = delete;
   ~Stream() override;
 
   void begin(Session& session, std::int32_t id);
+  [[nodiscard]] State state() const { return state_; }
+  void enter(State to);
   // Cancels what waits and forgets everything.
   void reset();
 
@@ -65,8 +78,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   core::Arena arena{arena_bytes};
   RequestHead head;
   Request request;
-  bool head_complete = false;
-  bool presented = false;    // the handler has it: what came is a request
+  bool is_request = false;   // the handler has got it, and it counts as active
   bool client_done = false;  // the client has sent all
   bool malformed = false;
   Instant began{};
@@ -80,14 +92,10 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   bool drops_body = false;  // nobody will read it
 
   Response response;
-  bool answered = false;  // the response has been handed to nghttp2
-  bool sent_head = false;
-  bool sent_end = false;  // it has left as a whole
-  Buffer pulled;          // of a BodySource: what has not been sent
-  SpanReader spans;       // of SharedSpans, likewise; from the first byte that is sent on
-  bool source_done = false;
+  Buffer pulled;     // of a BodySource: what has not been sent
+  SpanReader spans;  // of SharedSpans, likewise; from the first byte that is sent on
+  Source source = Source::idle;
   bool failed = false;       // we cannot go on, and not by the client's fault
-  bool pulling = false;      // waits for the source
   bool deferred = false;     // nghttp2 waits for resume_data()
   bool body_unsent = false;  // there is more to send
   std::uint64_t sent_bytes = 0;
@@ -103,6 +111,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   class BodyWait;
   void cut() override;
   BodyWait* body_wait_ = nullptr;
+  State state_ = State::head;
 };
 
 }  // namespace sluice::http::h2
