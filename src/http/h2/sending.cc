@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <nghttp2/nghttp2.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/copy.h"
@@ -93,6 +94,7 @@ std::uint64_t known_size(const Body& body) { return size_of(body).value_or(0); }
 void Session::produce(Buffer& out) {
   out_ = &out;
   full_ = false;
+  ahead_bytes_ = 0;
   produced_at_.reset();
   while (!full_ && !broken_) {
     const std::uint8_t* bytes = nullptr;
@@ -287,13 +289,53 @@ bool Session::submit_trailers(Stream& stream) {
   return count != 0 && nghttp2_submit_trailer(session_, stream.id, fields.data(), count) == 0;
 }
 
+// Reads a frame's bytes to where they belong. While there is no other stream, one read is for all the frames that the
+// output has room for, with gaps for their headers. All but the last are of `most_payload`; a frame that comes
+// elsewhere, or is not as long as was expected, is read anew.
+bool Session::read_file(const Stream& stream, const FileRange& file, char* to, std::size_t size) {
+  const std::size_t place = out_->size();
+  if (ahead_at_ != place || size != std::min(ahead_bytes_, most_payload)) {
+    std::uint64_t rest = 0;  // of what the client's windows let through
+    if (streams_ == 1) {
+      const auto window = std::min(nghttp2_session_get_remote_window_size(session_),
+                                   nghttp2_session_get_stream_remote_window_size(session_, stream.id));
+      rest = std::min(file.size - stream.sent_bytes, static_cast<std::uint64_t>(window)) - size;
+    }
+    std::array<iovec, output_bytes / most_payload + 1> parts{{{to, size}}};
+    std::size_t count = 1;
+    for (std::size_t end = frame_header_bytes + size; rest != 0 && place + end <= output_bytes - least_room; ++count) {
+      const std::size_t room = output_bytes - place - end - frame_header_bytes;
+      const std::size_t piece = std::min({std::size_t{rest}, most_payload, room});
+      SLUICE_ASSERT(count < parts.size());
+      parts[count] = {to + end, piece};
+      end += frame_header_bytes + piece;
+      rest -= piece;
+    }
+    const std::uint64_t offset = file.offset + stream.sent_bytes;
+    ahead_bytes_ = 0;
+    while (ahead_bytes_ < size) {
+      const std::size_t got = ahead_bytes_;
+      const auto at = static_cast<off_t>(offset + got);
+      const ssize_t more = got == 0 ? ::preadv(file.fd, parts.data(), static_cast<int>(count), at)
+                                    : ::pread(file.fd, to + got, size - got, at);
+      if (more < 0 && errno == EINTR) continue;
+      if (more <= 0) return false;
+      ahead_bytes_ += static_cast<std::size_t>(more);
+    }
+  }
+  ahead_bytes_ -= size;
+  ahead_at_ = place + frame_header_bytes + size;
+  return true;
+}
+
 int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size) {
   Buffer& out = *out_;
   const std::size_t before = out.size();
-  char* to = out.reserve(frame_header_bytes + size);
+  Body& body = stream.response.body;
+  const auto* const file = std::get_if<FileRange>(&body);
+  char* to = out.reserve(file != nullptr ? output_bytes - before : frame_header_bytes + size);
   std::memcpy(to, frame_header, frame_header_bytes);
   to += frame_header_bytes;
-  Body& body = stream.response.body;
   if (stream.tunnelled) {
     if (stream.tunnel != nullptr) {
       stream.tunnel->take(to, size);
@@ -307,17 +349,11 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
     if (stream.sent_bytes == 0) stream.spans = SpanReader(spans->pieces());
     const std::size_t copied = stream.spans.copy(to, size);
     SLUICE_ASSERT(copied == size);
-  } else if (const auto* file = std::get_if<FileRange>(&body)) {
-    for (std::size_t got = 0; got < size;) {
-      const ssize_t count =
-          ::pread(file->fd, to + got, size - got, static_cast<off_t>(file->offset + stream.sent_bytes + got));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) {  // the file has become shorter, or cannot be read
-        out.truncate(before);
-        stream.failed = true;
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-      }
-      got += static_cast<std::size_t>(count);
+  } else if (file != nullptr) {
+    if (!read_file(stream, *file, to, size)) {  // it has become shorter, or cannot be read
+      out.truncate(before);
+      stream.failed = true;
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
   } else if (size != 0) {
     std::memcpy(to, stream.pulled.data(), size);

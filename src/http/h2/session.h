@@ -120,6 +120,7 @@ class Session {
   void got_end(Stream& stream);
   std::ptrdiff_t next_data(Stream& stream, std::size_t most, std::uint32_t& flags);
   int send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size);
+  [[nodiscard]] bool read_file(const Stream& stream, const FileRange& file, char* to, std::size_t size);
   // What the client sent for this stream breaks the rules of messages: it is reset (RFC 9113, 8.1.1).
   void malformed(Stream& stream);
   void count_progress(Stream& stream, std::size_t size);
@@ -152,6 +153,8 @@ class Session {
   KnownAuthority known_authority_;
   FieldEncoder fields_;
   Buffer* out_ = nullptr;               // while produce() runs
+  std::size_t ahead_bytes_ = 0;         // of a file, read to behind where `out_` ends, if that is
+  std::size_t ahead_at_ = 0;            // here
   std::optional<Instant> produced_at_;  // when it has asked
   const bool secure_;
   bool full_ = false;    // `out_` has enough

@@ -686,6 +686,21 @@ TEST_F(SessionTest, LongBodiesFillTheOutputAndNoMore) {
   }
 }
 
+// Its frames are read together, whatever their sizes become and whatever comes in between.
+TEST_F(SessionTest, AFileAloneArrivesWhole) {
+  for (const std::uint32_t window : {1'000u, 16'384u, 40'000u, 65'535u, 1u << 20}) {
+    make();
+    TestClient client({.window = window});
+    client.open_window(0, 1 << 20);
+    const auto id = client.get("/file/190000/7");
+    talk(client);
+    EXPECT_EQ(client.answers[id].body, pattern(0, TestHandler::file_size).substr(7, 190'000)) << window;
+    const auto too_long = client.get("/file/300000/1");
+    talk(client);
+    EXPECT_EQ(client.answers[too_long].error, internal_error);
+  }
+}
+
 TEST_F(SessionTest, ABodyThatBreaksIsReset) {
   TestClient client;
   const auto broken = client.get("/breaks/10000/1");
