@@ -77,7 +77,7 @@ TEST(ErrorMap, WhatItSaysNothingOfStays) {
   EXPECT_TRUE(body(error("23514")).ends_with(R"("detail":"Mine.","errors":[7]})"));
   const sql::Error type = error("22P02", "", sql::Failure::bad_argument);
   EXPECT_TRUE(body(type).contains(R"("detail":"A value does not fit its type.")"));
-  EXPECT_TRUE(body(type, Failed::reading).contains(R"("detail":"A parameter's value does not fit its type.")"));
+  EXPECT_TRUE(body(type, Failed::reading).contains(R"("detail":"The database refuses a parameter's value.")"));
   EXPECT_FALSE(body(type, Failed::reading_alone).contains("detail"));
 }
 

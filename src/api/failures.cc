@@ -49,7 +49,7 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
     case sql::Failure::bad_argument:
       if (error.sqlstate == "42601") return "The search expression cannot be read.";
       if (failed == Failed::writing) return "A value does not fit its type.";
-      if (failed != Failed::reading_alone) return "A parameter's value does not fit its type.";
+      if (failed != Failed::reading_alone) return "The database refuses a parameter's value.";
       break;
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;

@@ -261,7 +261,9 @@ core::Task<Result<Written>> Staging::run(Transaction& transaction, const Stateme
     chosen.push_back(arguments[static_cast<std::size_t>(at - plan_.parameters.begin())]);
   }
   const Statement statement = unnamed(planned);
-  co_return co_await transaction.execute(statement, chosen);
+  auto written = co_await transaction.execute(statement, chosen);
+  if (!written) co_return std::unexpected(renumbered(std::move(written.error()), planned, plan_));
+  co_return written;
 }
 
 core::Task<Result<void>> Staging::find_outside(Transaction& transaction, std::span<const Argument> arguments,

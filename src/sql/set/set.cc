@@ -293,6 +293,16 @@ constexpr std::string_view last_row_parameter = "sluice_last_row";
 
 std::string setting_of(std::string_view parameter) { return "sluice." + std::string(parameter); }
 
+Error renumbered(Error error, const Statement& statement, const SetPlan& plan) {
+  if (!error.rule || error.rule->parameter == 0 || error.rule->parameter > statement.parameters.size()) return error;
+  BrokenRule rule = *error.rule;
+  const std::string& name = statement.parameters[rule.parameter - 1].name;
+  const auto at = std::ranges::find(plan.parameters, name, &Parameter::name);
+  rule.parameter = static_cast<std::uint32_t>(at - plan.parameters.begin()) + 1;
+  error.rule = std::make_shared<const BrokenRule>(std::move(rule));
+  return error;
+}
+
 std::string shared_parameter(std::string_view column) {
   std::string name = "set_";
   for (const char c : column) {

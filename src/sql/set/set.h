@@ -70,6 +70,9 @@ struct SetPlan {
 // The name of the parameter that holds a shared column's value.
 [[nodiscard]] std::string shared_parameter(std::string_view column);
 
+// An error of one of the plan's statements: the parameter that it names is counted among the plan's own.
+[[nodiscard]] Error renumbered(Error error, const Statement& statement, const SetPlan& plan);
+
 // `declared`: the parameters of `existing`. Failure::statement says what the configuration does wrong.
 [[nodiscard]] core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table,
                                                       SetOptions options, std::vector<Parameter> declared);

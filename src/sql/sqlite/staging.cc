@@ -184,7 +184,9 @@ Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement
       own = own.subspan(1);
     }
   }
-  if (auto done = sqlite::bind((*prepared)->handle, chosen); !done) return std::unexpected(std::move(done.error()));
+  if (auto done = sqlite::bind((*prepared)->handle, chosen); !done) {
+    return std::unexpected(renumbered(std::move(done.error()), statement, plan));
+  }
   return *prepared;
 }
 

@@ -122,6 +122,8 @@ std::unexpected<Error> bad_argument(std::span<const Parameter> parameters, std::
   error.message = index < parameters.size() ? ":" + parameters[index].name : "argument " + std::to_string(index + 1);
   error.message += ' ';
   error.message += why;
+  error.rule = std::make_shared<const BrokenRule>(
+      BrokenRule{.constraint = {}, .table = {}, .columns = {}, .parameter = static_cast<std::uint32_t>(index) + 1});
   return std::unexpected(std::move(error));
 }
 

@@ -206,6 +206,7 @@ TEST_F(ValueTest, RefusesArguments) {
     ASSERT_FALSE(bound) << text;
     EXPECT_EQ(bound.error().failure, Failure::bad_argument);
     EXPECT_TRUE(bound.error().message.starts_with(":id ")) << bound.error().message;
+    EXPECT_EQ(bound.error().rule->parameter, 1u);
   }
   for (const char* text : {"t", "f", "0", "1", "false"}) {
     const Argument argument{text, ParameterType::boolean};
