@@ -60,7 +60,8 @@ struct ParamOptions {
             "Blanks at the ends of the value do not count. With `required`, a value of nothing else is missing.");
     v.field("type", &ParamOptions::type,
             "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
-            "empty value of a type other than `text` counts as missing. `bytes`: `\\x0aff`. `int[]`, `text[]`, "
+            "empty value of a type other than `text` counts as missing, except in JSON and in claims. `bytes`: "
+            "`\\x0aff`. `int[]`, `text[]`, "
             "`real[]`, `bool[]`: all "
             "values of the query parameter (`?id=1&id=3`), for `id = ANY(:id)` of PostgreSQL, and as a JSON array for "
             "`id IN (SELECT value FROM json_each(:id))` of SQLite.");

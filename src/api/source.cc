@@ -165,10 +165,11 @@ std::expected<std::optional<std::string>, std::string> list_of(const QueryString
   return std::string(list.view());
 }
 
-// What forms and CSV say of a field that was left empty, where an empty text is no value. `written`: of the body.
+// Whether an empty text is no value. JSON's "" and a claim's are values. `written`: of the body.
 bool is_left_empty(const Source& source, const Value& written) {
-  const bool is_form = source.from == From::query || (source.from == From::body && written.json.empty());
-  return is_form && (source.checked ? source.type != sql::ParameterType::text : sql::has_no_empty_text(source.column));
+  const bool is_bare = source.from == From::query || source.from == From::header || source.from == From::cookie ||
+                       (source.from == From::body && written.json.empty());
+  return is_bare && (source.checked ? source.type != sql::ParameterType::text : sql::has_no_empty_text(source.column));
 }
 
 void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
@@ -447,7 +448,9 @@ http::Response refuse_value(const ValueFault& fault) {
                                   ? "The file " + fault.reason + "."
                                   : "The file \"" + fault.source->key + "\" " + fault.reason + ".");
   }
-  const std::string_view what = fault.source->from == From::header ? "header" : "parameter";
+  const std::string_view what = fault.source->from == From::header   ? "header"
+                                : fault.source->from == From::cookie ? "cookie"
+                                                                     : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
 }
 

@@ -152,6 +152,23 @@ TEST_F(SourceTest, AHeaderThatIsRepeatedIsRefused) {
   EXPECT_TRUE(refuse_value({&header, "comes more than once"}).status == 400);
 }
 
+TEST_F(SourceTest, AnEmptyValueOfAnotherTypeThanTextIsMissing) {
+  query = "n=";
+  fields = {{"X-N", ""}, {"Cookie", "n="}};
+  for (const char* where : {"query.n", "header.x-n", "cookie.n"}) {
+    EXPECT_EQ(bound(source("a", from(where), true, sql::ParameterType::integer)), "NULL") << where;
+    EXPECT_EQ(bound(source("a", from(where), true, sql::ParameterType::text)), "") << where;
+    Source one = source("a", from(where));
+    EXPECT_EQ(bound(one), "") << where;
+    one.default_text = "5";
+    one.column = sql::ColumnKind::integer;
+    EXPECT_EQ(bound(one), "5") << where;
+    one.default_text.reset();
+    one.required = true;
+    EXPECT_EQ(bound(one), "! is missing") << where;
+  }
+}
+
 TEST_F(SourceTest, FilesAndWhatIsKnownOfThem) {
   EXPECT_EQ(parse_source("upload")->key, "");
   EXPECT_EQ(parse_source("upload.picture")->field, UploadField::hash);

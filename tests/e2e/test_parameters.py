@@ -148,9 +148,9 @@ def refused(answer, parameter, detail):
     assert problem["detail"] == f"{parameter}: {detail}"
 
 
-def call(server, method, target, body=None):
+def call(server, method, target, body=None, fields=()):
     with server.connect() as connection:
-        return connection.call(method, target, body, "Content-Type: application/json")
+        return connection.call(method, target, body, "Content-Type: application/json", *fields)
 
 
 def test_unknown_parameters_are_named(strict):
@@ -212,6 +212,65 @@ def test_what_postgres_refuses_is_named(request, sluice, tmp_path):
         answer = call(server, method, target, body)
         assert answer.status == 400, (target, answer.body)
         assert json.loads(answer.body)["detail"] == f'The parameter "{name}" does not fit its type.', target
+
+
+UNNAMED = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/text"
+get = "SELECT :other AS other, cast(:text AS text) AS text"
+[[endpoint]]
+path = "/refused"
+get = "SELECT id FROM films {refused}"
+[[endpoint]]
+path = "/bare"
+get = "SELECT count(*) AS n FROM films WHERE (:h IS NULL OR id = :h) AND (:c IS NULL OR id = :c) AND (:u IS NULL OR id = :u)"
+params.h = {{ from = "header.x-h", type = "int" }}
+params.c = {{ from = "cookie.c", type = "int" }}
+params.u = {{ from = "header.x-u" }}
+[[endpoint]]
+path = "/set"
+params.first = {{ from = "query.first" }}
+[endpoint.put]
+table = "films"
+existing = "SELECT id, name_en FROM films WHERE coalesce(:first, '') <> 'x' AND name_en = :name_en"
+columns.id = {{ key = true }}
+columns.slug = {{ from = "query.slug" }}
+columns.name_en = {{ key = true, from = "query.name_en" }}
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def unnamed(request, sluice, tmp_path):
+    refused = {"postgres": "LIMIT :value", "sqlite": "WHERE slug LIKE :value || printf('%.*c', 50001, '_')"}[request.param]
+    return sluice(UNNAMED.format(url=database_with(request, tmp_path, TABLE), refused=refused))
+
+
+def refusal(server, target, method="GET", body=None, fields=()):
+    answer = call(server, method, target, body, fields)
+    assert answer.status == 400, (target, answer.body)
+    return json.loads(answer.body)["detail"]
+
+
+def test_bytes_that_are_no_text_are_named(unnamed):
+    assert refusal(unnamed, "/text?text=%ff") == 'The parameter "text" does not fit its type.'
+    assert refusal(unnamed, "/text?other=%ff") == 'The parameter "other" does not fit its type.'
+    for name, target in (("first", "/set?first=%ff&name_en=a"), ("name_en", "/set?first=a&name_en=%ff")):
+        for body in (b'[{"id":1}]', b"[]"):
+            assert refusal(unnamed, target, "PUT", body) == f'The parameter "{name}" does not fit its type.'
+
+
+def test_a_value_that_the_statement_refuses_is_no_matter_of_types(unnamed):
+    assert refusal(unnamed, "/refused?value=-1") == "The database refuses a parameter's value."
+
+
+def test_an_empty_header_or_cookie_is_missing(unnamed):
+    for fields, expected in ((["X-H: ", "Cookie: c=", "X-U: "], 3), (["X-H: 1", "Cookie: c=1", "X-U: 1"], 1)):
+        answer = call(unnamed, "GET", "/bare", None, fields)
+        assert (answer.status, json.loads(answer.body)) == (200, [{"n": expected}]), answer.body
+    assert refusal(unnamed, "/bare", fields=["X-H: x"]) == 'The header "x-h" must be an integer.'
+    assert refusal(unnamed, "/bare", fields=["Cookie: c=x"]) == 'The cookie "c" must be an integer.'
 
 
 CUT = """

@@ -458,7 +458,7 @@ def test_a_value_of_the_request_that_must_be_there_is_named(films):
     detail = films.problem(400, "POST", "/told/header", {"score": 1})["detail"]
     assert detail == 'The header "x-slug" is missing.'
     assert films.problem(400, "POST", "/told/query", {"score": 1})["detail"] == 'The parameter "slug" is missing.'
-    assert films.problem(400, "PUT", "/told/cookie", [{"id": 9}])["detail"] == 'The parameter "slug" is missing.'
+    assert films.problem(400, "PUT", "/told/cookie", [{"id": 9}])["detail"] == 'The cookie "slug" is missing.'
     assert films.problem(422, "POST", "/films", {"score": 1})["errors"][0]["pointer"] == "/slug"
     assert films.rows() == []
     assert films.call("POST", "/told/header", {"score": 1}, "X-Slug: a").status == 201
