@@ -78,6 +78,7 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
     if (part.column == SIZE_MAX) continue;
     const sql::Field& field = block.row(0)[part.column];
     if (field.is_null()) return std::nullopt;
+    if (field.view().empty() && location.ends_with('/')) return std::nullopt;  // no route takes an empty segment
     http::append_escaped(location, field.view());
   }
   // Clients would remove the segment, escaped or not, and the router the extension: both lead elsewhere.

@@ -292,7 +292,7 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
   const sql::Block block{columns, fields, 1, true};
   EXPECT_EQ(LocationPattern::parse("/a/{id}.json", columns)->of(block), "/a/7.json");
   EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of(block), std::nullopt) << "NULL is no place";
-  for (const auto& [value, location] : {std::pair{"..", ""}, {".", ""}, {"a/..", ""}, {"...", "/a/.../x"}}) {
+  for (const auto& [value, location] : {std::pair{"..", ""}, {".", ""}, {"a/..", ""}, {"...", "/a/.../x"}, {"", ""}}) {
     const sql::Field dots[] = {{value, static_cast<std::uint32_t>(std::string_view(value).size())}, {}};
     const auto of = LocationPattern::parse("/a/{id}/x", columns)->of({columns, dots, 1, true});
     EXPECT_EQ(of.value_or(""), location) << value;
@@ -303,7 +303,10 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
                                                  {"a.csv", "/a/{id}?x", ""},
                                                  {"a.csv", "/a?x={id}", "/a?x=a.csv"},
                                                  {"json", "/a/x.{id}", ""},
-                                                 {".csv", "/a/{id}", "/a/.csv"}}) {
+                                                 {".csv", "/a/{id}", "/a/.csv"},
+                                                 {"", "/a/{id}", ""},
+                                                 {"", "/a/x{id}", "/a/x"},
+                                                 {"", "/a?x={id}", "/a?x="}}) {
     const sql::Field named[] = {{value, static_cast<std::uint32_t>(std::string_view(value).size())}, {}};
     const auto of = LocationPattern::parse(written, columns)->of({columns, named, 1, true});
     EXPECT_EQ(of.value_or(""), location) << value << written;
