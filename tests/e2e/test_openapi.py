@@ -103,8 +103,12 @@ use = ["auth"]
 query = "SELECT tag, weight FROM tags"
 index = ["tag"]
 csv = true
+[[endpoint]]
+path = "/mine/compared"
+get = "SELECT slug FROM films WHERE score = :score AND id = :id AND adult = :adult AND slug = :slug"
 {more}
 '''
+ADULT = {"sqlite": "integer", "postgres": "boolean"}  # a STRICT table has no BOOLEAN
 KEY = Secret()
 SCHEMA = '''
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name text, score {real},
@@ -176,7 +180,7 @@ def test_what_it_says(films):
         ("get", "/films"), ("post", "/films"), ("get", "/films/{id}"), ("put", "/films/{id}"), ("patch", "/films/{id}"),
         ("delete", "/films/{id}"), ("get", "/films/{id}/tags"), ("put", "/films/{id}/tags"),
         ("patch", "/films/{id}/tags"), ("put", "/ratings/{slug}"), ("delete", "/ratings/{slug}"), ("get", "/mine"),
-        ("get", "/maybe"), ("get", "/films/changes"), ("get", "/kept/films"), ("get", "/kept/films/{key}"),
+        ("get", "/mine/compared"), ("get", "/maybe"), ("get", "/films/changes"), ("get", "/kept/films"), ("get", "/kept/films/{key}"),
         ("get", "/kept-tags")}
     ids = [operation["operationId"] for operation in all_of_them.values()]
     assert len(set(ids)) == len(ids) and "getFilmsByIdTags" in ids
@@ -194,6 +198,9 @@ def test_parameters(films):
     assert (by_id["in"], by_id["required"], by_id["schema"]["type"]) == ("path", True, "integer")
     [least] = calls["get", "/mine"]["parameters"]  # the claim is none
     assert (least["name"], least["in"], least["schema"]) == ("x-least", "header", {"type": "number", "default": 0.5})
+    types = {one["name"]: one["schema"]["type"] for one in calls["get", "/mine/compared"]["parameters"]}
+    score = "number" if films.kind == "sqlite" else ["number", "string"]
+    assert types == {"score": score, "id": "integer", "adult": ADULT[films.kind], "slug": "string"}
     [theme] = calls["get", "/maybe"]["parameters"]
     assert (theme["name"], theme["in"], theme["required"]) == ("theme", "cookie", True)
     assert calls["get", "/mine"]["security"] == [{"auth": []}]

@@ -361,14 +361,16 @@ class Maker {
     into.add("security", either.add(all.text()).text());
   }
 
-  // Where a value's type comes from: the configuration, the table's column, or PostgreSQL.
+  // Where a value's type comes from: the configuration, the table's column, PostgreSQL, or SQLite's column that it is
+  // compared with.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
     const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
     Schema schema = source.checked ? schema_of(source.type)
                     : column != nullptr
                         ? schema_of_type_name(column->type, of_server ? sql::Dialect::postgres : sql::Dialect::sqlite)
-                        : schema_of_oid(oid);
+                    : oid != 0 ? schema_of_oid(oid)
+                               : schema_of(source.column);
     // Blanks alone are missing.
     if (source.required && source.trim && schema.type == "string" && schema.members.empty()) {
       schema.members = R"(,"pattern":"[^ \\t\\r\\n]")";

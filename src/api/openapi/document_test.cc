@@ -76,6 +76,20 @@ TEST_F(Described, ParametersAreWhatTheDatabaseTakesThemFor) {
   EXPECT_TRUE(text.contains(R"({"name":"data","in":"query","schema":{"type":"string"}})")) << text;
 }
 
+TEST_F(Described, ParametersAreOfTheColumnsThatSqliteComparesThemWith) {
+  auto& sources =
+      add("/films", {{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}, {"e", sql::ParameterType::text}}).get->sources;
+  const sql::ColumnKind kinds[] = {sql::ColumnKind::boolean, sql::ColumnKind::integer, sql::ColumnKind::numeric,
+                                   sql::ColumnKind::text, sql::ColumnKind::integer};
+  for (std::size_t i = 0; i < sources.size(); ++i) sources[i].column = kinds[i];
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"({"name":"a","in":"query","schema":{"type":"boolean"}})")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"b","in":"query","schema":{"type":"integer")")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"c","in":"query","schema":{"type":"number"}})")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"d","in":"query","schema":{"type":"string"}})")) << text;
+  EXPECT_TRUE(text.contains(R"({"name":"e","in":"query","schema":{"type":"string"}})")) << text;
+}
+
 TEST_F(Described, ListsAreArrays) {
   add("/films", {{"id", sql::ParameterType::integers}, {"name", sql::ParameterType::texts}}, {1016, 1009});
   const std::string text = document().text;

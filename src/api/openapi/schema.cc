@@ -161,6 +161,20 @@ Schema schema_of(sql::ParameterType type) {
   return string();
 }
 
+Schema schema_of(sql::ColumnKind kind) {
+  switch (kind) {
+    case sql::ColumnKind::integer:
+      return schema_of(sql::ParameterType::integer);
+    case sql::ColumnKind::real:
+    case sql::ColumnKind::numeric:
+      return schema_of(sql::ParameterType::real);
+    case sql::ColumnKind::boolean:
+      return schema_of(sql::ParameterType::boolean);
+    default:
+      return anything();
+  }
+}
+
 Schema schema_of_oid(std::uint32_t oid) {
   const auto found = std::ranges::find(known, oid, &Known::oid);
   if (found != known.end()) return found->schema();

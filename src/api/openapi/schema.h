@@ -26,6 +26,8 @@ struct Schema {
 [[nodiscard]] Schema schema_of(sql::ParameterType type);
 // A value that a request gives for what PostgreSQL says the OID of.
 [[nodiscard]] Schema schema_of_oid(std::uint32_t oid);
+// Of a parameter that SQLite compares with a column of this kind.
+[[nodiscard]] Schema schema_of(sql::ColumnKind kind);
 // Likewise, for a column's type as the database writes it: "character varying(20)", "INTEGER".
 [[nodiscard]] Schema schema_of_type_name(std::string_view name, sql::Dialect dialect);
 
