@@ -15,8 +15,10 @@
 namespace sluice::net::tls {
 namespace {
 
-constexpr std::size_t record_bytes = 16 * 1024;        // the most that one holds
-constexpr std::size_t batch_bytes = 4 * record_bytes;  // encrypted before the socket is asked
+constexpr std::size_t record_bytes = 16 * 1024;  // the most that one holds
+// Encrypted before the socket is asked: with what TLS adds, the kernel makes one packet of it, which holds 64 KiB with
+// all headers.
+constexpr std::size_t batch_bytes = 4 * record_bytes - 512;
 // So many times in a row a peer may send nothing but alerts, key updates and refused renegotiations, and so much may
 // wait to be told to it while it does not listen.
 constexpr int most_reads_without_data = 32;
