@@ -16,7 +16,8 @@ namespace {
 
 using namespace sluice;
 using namespace sluice::http;
-using namespace sluice::http::ws;
+using namespace sluice::http::websocket;
+using namespace sluice::ws;
 using sluice::fuzz::Pieces;
 using sluice::fuzz::require;
 
