@@ -23,7 +23,7 @@ class FakeDatabase final : public sql::Database {
     const std::vector<sql::Column>* columns = nullptr;  // null: the statement's
   };
 
-  Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t, std::span<const sql::Parameter>) override {
+  Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
@@ -39,8 +39,7 @@ class FakeDatabase final : public sql::Database {
     if (late_query) return later(std::move(answer));
     return answer;
   }
-  Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
-                                                    std::span<const sql::Parameter>) override {
+  Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions&) override { return nullptr; }

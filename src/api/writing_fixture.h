@@ -27,16 +27,14 @@ class FakeDatabase final : public sql::Database {
     std::optional<sql::Error> error;
   };
 
-  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t,
-                                                  std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement&, std::span<const sql::Argument>,
                                                                const sql::QueryOptions&) override {
     return std::unexpected(sql::Error{sql::Failure::statement, {}, "a write does not ask", 0});
   }
-  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
-                                                          std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions& options) override {

@@ -49,14 +49,14 @@ std::string lower(std::string_view text) {
 
 using Names = std::vector<std::pair<std::string, std::string>>;  // of tables, and of a column of each
 
-core::Task<sql::Result<void>> read_names(sql::Database& database, sql::Dialect dialect, std::uint32_t id, Names& into) {
+core::Task<sql::Result<void>> read_names(sql::Database& database, sql::Dialect dialect, Names& into) {
   constexpr std::string_view of_sqlite =
       "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')";
   constexpr std::string_view of_postgres =
       "SELECT c.relname::text, a.attname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
       " WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped"
       " AND pg_table_is_visible(c.oid) AND c.relnamespace <> 'pg_catalog'::regnamespace";
-  const auto statement = co_await database.prepare(dialect == sql::Dialect::sqlite ? of_sqlite : of_postgres, id, {});
+  const auto statement = co_await database.prepare(dialect == sql::Dialect::sqlite ? of_sqlite : of_postgres, {});
   if (!statement) co_return std::unexpected(statement.error());
   const auto cursor = co_await database.query(*statement, {}, {});
   if (!cursor) co_return std::unexpected(cursor.error());
@@ -73,12 +73,12 @@ core::Task<sql::Result<void>> read_names(sql::Database& database, sql::Dialect d
 
 }  // namespace
 
-std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect, std::uint32_t id,
-                      std::string_view statement, const sql::Error& error) {
+std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect, std::string_view statement,
+                      const sql::Error& error) {
   const auto missing = missing_in(error);
   if (!missing || error.message.contains("Perhaps you meant")) return {};  // PostgreSQL has said it
   Names names;
-  if (!loop.run(read_names(database, dialect, id, names))) return {};
+  if (!loop.run(read_names(database, dialect, names))) return {};
   const std::string text = lower(statement);
   std::vector<std::string_view> candidates;
   for (const auto& [table, column] : names) {

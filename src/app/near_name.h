@@ -12,8 +12,7 @@ namespace sluice::app {
 
 // `did you mean "films"?`, of a table or a column that the database did not find when it prepared the statement (or
 // looked for a table, whose name is then the statement); nothing, where the error is another one or no name is near.
-// `id` is of a statement that nobody else uses.
-[[nodiscard]] std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect, std::uint32_t id,
+[[nodiscard]] std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect,
                                     std::string_view statement, const sql::Error& error);
 
 }  // namespace sluice::app

@@ -113,7 +113,7 @@ http::Pattern files_pattern(const std::string& path) {
 // An error is a database that is no longer there; nothing, where it was complained about.
 sql::Result<std::optional<RequestLogPlan>> prepare_request_log(Loop& loop, const RequestLogOptions& options,
                                                                const sql::DatabaseOptions& database_options,
-                                                               sql::Database& database, std::uint32_t& next_id,
+                                                               sql::Database& database,
                                                                std::vector<config::Diagnostic>& errors) {
   const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
   const auto refused = [&](const sql::Error& error) -> sql::Result<std::optional<RequestLogPlan>> {
@@ -121,10 +121,10 @@ sql::Result<std::optional<RequestLogPlan>> prepare_request_log(Loop& loop, const
       return std::unexpected(error);
     errors.push_back({.position = options.table.position,
                       .message = "[request_log]: " + describe(error),
-                      .hint = near_name(loop, database, dialect, next_id++, options.table.value, error)});
+                      .hint = near_name(loop, database, dialect, options.table.value, error)});
     return std::nullopt;
   };
-  const auto table = loop.run(sql::describe_table(database, dialect, options.table.value, next_id++));
+  const auto table = loop.run(sql::describe_table(database, dialect, options.table.value));
   if (!table) return refused(table.error());
   RequestLogPlan plan{.options = options, .items = RequestLogPlan::items_of(*table), .insert = {}};
   if (plan.items.empty()) {
@@ -133,8 +133,7 @@ sql::Result<std::optional<RequestLogPlan>> prepare_request_log(Loop& loop, const
                       .hint = "such as time, method, path, status, duration_us"});
     return std::nullopt;
   }
-  auto insert =
-      loop.run(database.prepare_writing(RequestLogPlan::insert_of(*table, plan.items, dialect), next_id++, {}));
+  auto insert = loop.run(database.prepare_writing(RequestLogPlan::insert_of(*table, plan.items, dialect), {}));
   if (!insert) return refused(insert.error());
   plan.insert = std::move(*insert);
   return plan;
@@ -188,7 +187,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     plan->keys.push_back(std::move(*keys));
   }
-  std::vector<std::uint32_t> next_ids(plan->options.databases.size());
   for (const auto& database : plan->options.databases) {
     auto opened = open_database(loop, plan->options, database);
     if (!opened) {
@@ -203,8 +201,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (!reached) return unreachable(database.value, reached.error());
     for (const auto& [name, setting] : database.value.settings) {
       if (name.value.contains('.')) continue;  // of the operator's own
-      const auto known =
-          loop.run(databases.back()->prepare("SHOW " + name.value, next_ids[databases.size() - 1]++, {}));
+      const auto known = loop.run(databases.back()->prepare("SHOW " + name.value, {}));
       if (!known) errors.list.push_back({.position = name.position, .message = describe(known.error())});
     }
   }
@@ -215,8 +212,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;  // complained about above
-    EndpointPreparation preparation(loop, options, database_options, *databases[index], next_ids[index], plan->options,
-                                    boot, config.source, constraints[index], errors.list, plan->warnings);
+    EndpointPreparation preparation(loop, options, database_options, *databases[index], plan->options, boot,
+                                    config.source, constraints[index], errors.list, plan->warnings);
     auto endpoint = preparation.prepare();
     if (!endpoint) return unreachable(database_options, endpoint.error());
     if (!*endpoint) continue;
@@ -233,8 +230,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::size_t index = plan->options.index_of_database(options.database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;
-    auto made = prepare_resident(loop, options, database_options, *databases[index], next_ids[index], config.source,
-                                 errors.list);
+    auto made = prepare_resident(loop, options, database_options, *databases[index], config.source, errors.list);
     if (!made) return unreachable(database_options, made.error());
     if (!*made) continue;
     const std::string path = "/" + options.name.value;
@@ -250,8 +246,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (plan->options.openapi) {
       auto& resident = plan->residents.back();
       const auto dialect = database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
-      resident.never_null = loop.run(sql::never_null(*databases[index], dialect, options.query.value,
-                                                     resident.plan->statement.columns, next_ids[index]++));
+      resident.never_null =
+          loop.run(sql::never_null(*databases[index], dialect, options.query.value, resident.plan->statement.columns));
     }
   }
   for (const auto& store : plan->options.stores) {
@@ -261,7 +257,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (!databases[index]) continue;
     sql::Database& database = *databases[index];
-    auto prepared = loop.run(database.prepare(options.used.value, next_ids[index]++, {}));
+    auto prepared = loop.run(database.prepare(options.used.value, {}));
     if (prepared) {
       const auto reads = loop.run(sql::check_reading(database, database_options, options.used.value, {}));
       if (!reads) prepared = std::unexpected(reads.error());
@@ -291,8 +287,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     const std::size_t index = plan->options.index_of_database(plan->options.request_log->database.value);
     const sql::DatabaseOptions& database_options = plan->options.databases[index].value;
     if (databases[index]) {
-      auto made = prepare_request_log(loop, *plan->options.request_log, database_options, *databases[index],
-                                      next_ids[index], errors.list);
+      auto made =
+          prepare_request_log(loop, *plan->options.request_log, database_options, *databases[index], errors.list);
       if (!made) return unreachable(database_options, made.error());
       plan->request_log = std::move(*made);
       if (plan->request_log) plan->request_log->database = index;

@@ -50,15 +50,13 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
 
 EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
                                          const sql::DatabaseOptions& database_options, sql::Database& database,
-                                         std::uint32_t& next_id, const Options& all, const std::string& boot,
-                                         const config::Source& source,
+                                         const Options& all, const std::string& boot, const config::Source& source,
                                          std::shared_ptr<const sql::Constraints>& constraints,
                                          std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings)
     : loop_(loop),
       options_(options),
       database_options_(database_options),
       database_(database),
-      next_id_(next_id),
       all_(all),
       boot_(boot),
       source_(source),
@@ -91,11 +89,10 @@ sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
 }
 
 void EndpointPreparation::prepare_get() {
-  const std::uint32_t id = next_id_++;
   auto prepared =
       options_.parallel
-          ? loop_.run(database_.prepare_parallel(options_.get.value, id, declared_, options_.parallel->reading()))
-          : loop_.run(database_.prepare(options_.get.value, id, declared_));
+          ? loop_.run(database_.prepare_parallel(options_.get.value, declared_, options_.parallel->reading()))
+          : loop_.run(database_.prepare(options_.get.value, declared_));
   if (prepared) {
     const auto reads = loop_.run(sql::check_reading(database_, database_options_, options_.get.value, declared_));
     if (!reads) prepared = std::unexpected(reads.error());
@@ -139,13 +136,13 @@ void EndpointPreparation::prepare_get() {
 
 void EndpointPreparation::learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns) {
   if (!all_.openapi || columns.empty()) return;
-  auto known = loop_.run(sql::never_null(database_, dialect_, std::move(text), std::move(columns), next_id_++));
+  auto known = loop_.run(sql::never_null(database_, dialect_, std::move(text), std::move(columns)));
   made_.never_null.emplace_back(method, std::move(known));
 }
 
 // How methods that write see GET's row.
 void EndpointPreparation::prepare_current_row() {
-  auto statement = take(options_.get, loop_.run(database_.prepare_writing(options_.get.value, next_id_++, declared_)));
+  auto statement = take(options_.get, loop_.run(database_.prepare_writing(options_.get.value, declared_)));
   if (!statement) return;
   auto current = std::make_shared<api::CurrentRow>();
   current->statement = std::move(*statement);
@@ -154,7 +151,7 @@ void EndpointPreparation::prepare_current_row() {
   current->required = options_.require_match.value;
   if (dialect_ == sql::Dialect::postgres && !(role_ && role_->takes_role())) {
     const std::string text = api::locking_statement(options_.get.value);
-    auto lock = loop_.run(database_.prepare_writing(text, next_id_++, declared_));
+    auto lock = loop_.run(database_.prepare_writing(text, declared_));
     if (!lock && lock.error().failure != sql::Failure::statement) {
       refused(options_.get, lock.error());
       return;
@@ -183,13 +180,13 @@ void EndpointPreparation::prepare_changes() {
   for (const auto& table : options_.changes->tables) {
     if (dialect_ != sql::Dialect::sqlite) break;  // "notify" is what it has
     const std::string text = "SELECT 1 AS present FROM main." + sql::quoted_identifier(table.value);
-    auto prepared = loop_.run(database_.prepare(text, next_id_++, {}));
+    auto prepared = loop_.run(database_.prepare(text, {}));
     if (!prepared) prepared.error().position = 0;  // nobody has written the text
     (void)take(table, std::move(prepared));
   }
   if (role_ && role_->takes_role()) {
     const std::string text = api::changes::permission_statement(options_.get.value);
-    auto prepared = loop_.run(database_.prepare(text, next_id_++, declared_));
+    auto prepared = loop_.run(database_.prepare(text, declared_));
     if (!prepared) prepared.error().position = 0;
     made->permission = take(options_.get, std::move(prepared));
   }
@@ -209,7 +206,7 @@ void EndpointPreparation::prepare_method(http::Method method, const api::MethodO
 void EndpointPreparation::prepare_table(http::Method method, const api::MethodOptions& named) {
   api::MethodOptions writing = named;
   std::erase_if(writing.columns, [](const auto& column) { return column.value.ignored.value && !column.value.from; });
-  const auto table = loop_.run(sql::describe_table(database_, dialect_, writing.table.value, next_id_++));
+  const auto table = loop_.run(sql::describe_table(database_, dialect_, writing.table.value));
   if (!table) {
     refused(writing.table, table.error());
     return;
@@ -256,14 +253,13 @@ void EndpointPreparation::warn_of_left_out(http::Method method, const api::Metho
 void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing,
                                       const api::MethodOptions& named, const sql::Table& table) {
   auto set = api::set_options(method, writing, made_.pattern);
-  set.first_id = std::exchange(next_id_, next_id_ + sql::set_statements);
   auto prepared = loop_.run(sql::prepare_set(database_, dialect_, table, std::move(set), declared_));
   if (!prepared) {
     refused(writing.existing.value.empty() ? writing.table : writing.existing, prepared.error());
     return;
   }
   if (!writing.existing.value.empty()) {
-    auto existing = take(writing.existing, loop_.run(database_.prepare(writing.existing.value, next_id_++, declared_)));
+    auto existing = take(writing.existing, loop_.run(database_.prepare(writing.existing.value, declared_)));
     if (!existing) return;
     existing_.emplace_back(method, std::move(*existing));
   }
@@ -308,7 +304,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
                                              bool updates_first) {
   std::vector<sql::Statement> statements;
   for (const auto& text : texts) {
-    auto prepared = loop_.run(database_.prepare_writing(text.value, next_id_++, declared_));
+    auto prepared = loop_.run(database_.prepare_writing(text.value, declared_));
     // Nobody has written the text of a table's statement, so there is no place in it to tell.
     if (!prepared && !writing.table.value.empty()) prepared.error().position = 0;
     if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
@@ -358,7 +354,7 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
   if (made.body_limit > all_.server.body_limit) made.more_body = made.body_limit - all_.server.body_limit;
   take_unwritten_fields(made, writing);
   if (!constraints_) {
-    auto read = loop_.run(sql::read_constraints(database_, dialect_, next_id_++));
+    auto read = loop_.run(sql::read_constraints(database_, dialect_));
     if (!read && read.error().failure != sql::Failure::statement) {
       away_ = read.error();
       return;
@@ -501,7 +497,7 @@ std::vector<const EndpointPreparation::StoredColumn*> EndpointPreparation::met_c
       " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%'";
   if (!stored_) {
     stored_.emplace();
-    const auto query = loop_.run(database_.prepare(text, next_id_++, {}));
+    const auto query = loop_.run(database_.prepare(text, {}));
     if (query) {
       const auto read = loop_.run(read_columns(database_, *query, *stored_));
       if (!read) stored_->clear();
@@ -594,8 +590,8 @@ std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of
   for (std::size_t i = 0; i < guards->queries().size(); ++i) {
     const auto& query = guards->queries()[i];
     const std::string text = api::exists_statement(query.written->sql);
-    auto prepared = loop_.run(in_transaction ? database_.prepare_writing(text, next_id_++, declared_)
-                                             : database_.prepare(text, next_id_++, declared_));
+    auto prepared =
+        loop_.run(in_transaction ? database_.prepare_writing(text, declared_) : database_.prepare(text, declared_));
     if (!prepared && prepared.error().position > api::exists_statement_offset) {
       const std::string_view before = std::string_view(query.options->that.value).substr(0, query.written->offset);
       prepared.error().position += config::count_characters(before) - api::exists_statement_offset;
@@ -624,7 +620,7 @@ void EndpointPreparation::refused(const Located<std::string>& text, const sql::E
     away_ = error;
   } else {
     errors_.push_back(config::statement_refused("endpoint " + options_.path.value, text, error, source_,
-                                                near_name(loop_, database_, dialect_, next_id_++, text.value, error)));
+                                                near_name(loop_, database_, dialect_, text.value, error)));
   }
 }
 

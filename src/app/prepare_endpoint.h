@@ -22,11 +22,11 @@ namespace sluice::app {
 // them becomes an error of the file, at its place.
 class EndpointPreparation {
  public:
-  // `database` is options.databases[index] of the plan, opened; `next_id`: the next id of a statement there; `all`: the
+  // `database` is options.databases[index] of the plan, opened; `all`: the
   // file that the endpoint stands in; `boot`: what the ids of events begin with; `constraints`: of the database, null
   // until an endpoint has asked for them. All outlive this.
   EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
-                      sql::Database& database, std::uint32_t& next_id, const Options& all, const std::string& boot,
+                      sql::Database& database, const Options& all, const std::string& boot,
                       const config::Source& source, std::shared_ptr<const sql::Constraints>& constraints,
                       std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings);
 
@@ -89,7 +89,6 @@ class EndpointPreparation {
   const api::EndpointOptions& options_;
   const sql::DatabaseOptions& database_options_;
   sql::Database& database_;
-  std::uint32_t& next_id_;
   const Options& all_;
   const std::string& boot_;
   const config::Source& source_;

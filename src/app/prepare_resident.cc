@@ -14,8 +14,7 @@ namespace sluice::app {
 
 sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     Loop& loop, const api::resident::ResidentOptions& options, const sql::DatabaseOptions& database_options,
-    sql::Database& database, std::uint32_t& next_id, const config::Source& source,
-    std::vector<config::Diagnostic>& errors) {
+    sql::Database& database, const config::Source& source, std::vector<config::Diagnostic>& errors) {
   using Made = std::shared_ptr<const api::resident::Plan>;
   const auto complain = [&](Position position, std::string what, std::string hint = {}) {
     errors.push_back({.position = position,
@@ -26,7 +25,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
 
   // Nothing: it is complained about.
   const auto describe = [&](const Located<std::string>& text) -> sql::Result<std::optional<sql::Statement>> {
-    auto statement = loop.run(database.prepare(text.value, next_id++, {}));
+    auto statement = loop.run(database.prepare(text.value, {}));
     if (statement) {
       const auto reads = loop.run(sql::check_reading(database, database_options, text.value, {}));
       if (!reads) statement = std::unexpected(reads.error());
@@ -39,7 +38,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     errors.push_back(config::statement_refused(
         fmt::format("resident \"{}\"", options.name.value), text, error, source,
         near_name(loop, database, database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres,
-                  next_id++, text.value, error)));
+                  text.value, error)));
     return std::nullopt;
   };
   auto described = describe(options.query);

@@ -16,7 +16,6 @@ namespace sluice::app {
 // becomes an error of the file; then there is no plan. An error is a database that is no longer there.
 [[nodiscard]] sql::Result<std::shared_ptr<const api::resident::Plan>> prepare_resident(
     Loop& loop, const api::resident::ResidentOptions& options, const sql::DatabaseOptions& database_options,
-    sql::Database& database, std::uint32_t& next_id, const config::Source& source,
-    std::vector<config::Diagnostic>& errors);
+    sql::Database& database, const config::Source& source, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

@@ -16,12 +16,10 @@ namespace {
 // Its statements end when the test says so, or never.
 class SlowDatabase final : public sql::Database {
  public:
-  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t,
-                                                  std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
-  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
-                                                          std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement&, std::span<const sql::Argument>,

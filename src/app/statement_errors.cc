@@ -30,7 +30,7 @@ class Statements {
     for (const auto* statement : config::statements_of(endpoint)) check(whose, *statement, statement == &endpoint.get);
     for (const auto& [method, writing] : endpoint.writing_methods()) {
       if (writing->table.value.empty()) continue;
-      const auto table = loop_.run(sql::describe_table(database_, dialect_, writing->table.value, next_id_++));
+      const auto table = loop_.run(sql::describe_table(database_, dialect_, writing->table.value));
       if (table) {
         (void)config::check_columns(endpoint, *writing, *table, errors_);
       } else {
@@ -44,8 +44,8 @@ class Statements {
 
  private:
   void check(std::string_view whose, const Located<std::string>& statement, bool reads) {
-    const auto prepared = loop_.run(reads ? database_.prepare(statement.value, next_id_++, {})
-                                          : database_.prepare_writing(statement.value, next_id_++, {}));
+    const auto prepared =
+        loop_.run(reads ? database_.prepare(statement.value, {}) : database_.prepare_writing(statement.value, {}));
     if (!prepared) return refused(whose, statement, prepared.error());
     if (!reads) return;
     const auto read = loop_.run(sql::check_reading(database_, options_, statement.value, {}));
@@ -57,8 +57,8 @@ class Statements {
     const bool follows = !error.sqlstate.empty() && error.sqlstate != "42601" && error.sqlstate != "42703" &&
                          error.sqlstate != "42P01" && dialect_ == sql::Dialect::postgres;
     if (error.failure != sql::Failure::statement || follows) return;
-    errors_.push_back(config::statement_refused(
-        whose, statement, error, source_, near_name(loop_, database_, dialect_, next_id_++, statement.value, error)));
+    errors_.push_back(config::statement_refused(whose, statement, error, source_,
+                                                near_name(loop_, database_, dialect_, statement.value, error)));
   }
 
   Loop& loop_;
@@ -67,7 +67,6 @@ class Statements {
   const config::Source& source_;
   std::vector<config::Diagnostic>& errors_;
   const sql::Dialect dialect_ = options_.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
-  std::uint32_t next_id_ = 0;
 };
 
 }  // namespace

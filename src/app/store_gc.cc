@@ -43,7 +43,7 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
   const auto said = [](const sql::Error& error) {
     return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
   };
-  auto statement = co_await database.prepare(text, 0, {});
+  auto statement = co_await database.prepare(text, {});
   if (!statement) co_return std::unexpected(said(statement.error()));
   if (statement->columns.size() != 1 || !statement->parameters.empty()) {
     co_return std::unexpected("it must return one column, the hashes, and have no parameters");

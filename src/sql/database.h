@@ -14,6 +14,7 @@
 #include "sql/parallel.h"
 #include "sql/rows.h"
 #include "sql/staging.h"
+#include "sql/statement_ids.h"
 #include "sql/transaction.h"
 
 namespace sluice::sql {
@@ -65,12 +66,12 @@ struct Parameter {
   std::optional<ParameterType> declared;  // by the configuration; else the database's own type decides
 };
 
-// One statement of the configuration: made once at start, immutable, shared by all cores. `id` indexes the per-
-// connection caches of prepared statements and is unique within its database.
+// One statement of the configuration: made once at start, immutable, shared by all cores.
 struct Statement {
-  std::uint32_t id = 0;
-  std::string text;                   // with the database's own placeholders ($1 or ?1)
-  std::vector<Parameter> parameters;  // in placeholder order; a name that is used twice is one parameter
+  StatementId id;
+  std::shared_ptr<const void> holds_id;  // null: unnamed
+  std::string text;                      // with the database's own placeholders ($1 or ?1)
+  std::vector<Parameter> parameters;     // in placeholder order; a name that is used twice is one parameter
   // PostgreSQL: the OIDs that Parse names, in placeholder order; 0: the server decides. Empty: it decides all of them.
   std::vector<std::uint32_t> parameter_types;
   // PostgreSQL: the OIDs of what the server takes the parameters for, in placeholder order. SQLite: empty.
@@ -119,19 +120,19 @@ struct Reading {
 //
 // Block::columns is the statement's own list (its data() is that of Statement::columns) for as long as the columns are
 // those that were prepared. When they change (`SELECT *` and ALTER TABLE), blocks have another list. Every such list
-// lives, unchanged, as long as the Database, and one that is equal to an earlier list of the same statement is that
-// earlier one: what is made from a list may be kept by its data(), and changes back and forth do not add up. A
-// statement that has lost all its columns fails as Failure::statement.
+// lives, unchanged, as long as the Database and the statement, and one that is equal to an earlier list of the same
+// statement is that earlier one: what is made from a list may be kept by its data(), and changes back and forth do not
+// add up. A statement that has lost all its columns fails as Failure::statement.
 class Database {
  public:
   virtual ~Database() = default;
 
   // Parses and describes a statement whose placeholders are :name. At start and in `sluice check`.
-  [[nodiscard]] virtual core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare(std::string_view text,
                                                               std::span<const Parameter> declared) = 0;
   // As prepare(), for a statement that query() reads on up to `connections`. Refused where its rows are not those of
   // one table, each by itself, or where it does not say `ctid >= :ctid_from AND ctid < :ctid_to`.
-  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_parallel(std::string_view text, std::uint32_t id,
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_parallel(std::string_view text,
                                                                        std::span<const Parameter> declared,
                                                                        const ParallelReading& reading);
   // `arguments` are in the order of statement.parameters; their texts are copied before the first suspension.
@@ -140,8 +141,10 @@ class Database {
                                                                            const QueryOptions& options) = 0;
   // A statement of a transaction: it may write, and need not return columns. SQLite: only where the database was opened
   // with its writer.
-  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+  [[nodiscard]] virtual core::Task<Result<Statement>> prepare_writing(std::string_view text,
                                                                       std::span<const Parameter> declared) = 0;
+  // For a statement that is not as prepare() gave it.
+  void give_id(Statement& statement) { ids_->give(statement); }
   // Nothing is sent before its first statement.
   [[nodiscard]] virtual std::unique_ptr<Transaction> begin(const TransactionOptions& options) = 0;
   // A set of rows that is gathered first, and then written in one transaction. What is given outlives it.
@@ -150,6 +153,9 @@ class Database {
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
   // What this core has counted: the same names and labels in the same order at every call and on every core.
   [[nodiscard]] virtual std::vector<Reading> readings() { return {}; }
+
+ private:
+  std::shared_ptr<StatementIds> ids_ = std::make_shared<StatementIds>();
 };
 
 }  // namespace sluice::sql

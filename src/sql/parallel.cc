@@ -4,7 +4,7 @@
 
 namespace sluice::sql {
 
-core::Task<Result<Statement>> Database::prepare_parallel(std::string_view, std::uint32_t, std::span<const Parameter>,
+core::Task<Result<Statement>> Database::prepare_parallel(std::string_view, std::span<const Parameter>,
                                                          const ParallelReading&) {
   co_return std::unexpected(Error{Failure::statement, {}, "only PostgreSQL is read on several connections", 0});
 }

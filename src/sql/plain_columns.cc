@@ -146,10 +146,10 @@ std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect di
 }
 
 core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
-                                         std::vector<Column> columns, std::uint32_t id) {
+                                         std::vector<Column> columns) {
   const auto plain = plain_columns(statement, dialect);
   if (!plain) co_return std::vector<bool>();
-  const auto table = co_await describe_table(database, dialect, plain->table, id);
+  const auto table = co_await describe_table(database, dialect, plain->table);
   if (!table) co_return std::vector<bool>();
   std::vector<bool> result;
   for (const PlainColumns::Item& item : plain->items) {

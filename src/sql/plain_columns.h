@@ -31,6 +31,6 @@ struct PlainColumns {
 // Of each of the statement's columns, whether it is never NULL. Empty: of none is that known. `id` is of a statement
 // that nobody else uses; `statement` is as Statement::text has it, `columns` are those that the database has described.
 [[nodiscard]] core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
-                                                       std::vector<Column> columns, std::uint32_t id);
+                                                       std::vector<Column> columns);
 
 }  // namespace sluice::sql

@@ -45,7 +45,7 @@ core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions
                                        std::span<const Parameter> declared) {
   if (options.is_sqlite()) co_return Result<void>{};  // prepare() has refused all that sqlite3_stmt_readonly() does
   const std::string text = std::string(declare) + std::string(statement);
-  const auto parsed = co_await database.prepare(text, 0, declared);
+  const auto parsed = co_await database.prepare(text, declared);
   if (parsed) co_return Result<void>{};
   Error error = parsed.error();
   if (error.failure != Failure::statement) co_return std::unexpected(std::move(error));

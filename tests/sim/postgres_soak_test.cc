@@ -409,7 +409,7 @@ class World {
     database = std::make_unique<sql::postgres::Database>(reactor, chosen);
     for (std::uint32_t id = 0; id < 3; ++id) {
       sql::Statement& statement = statements_[id];
-      statement.id = id;
+      statement.id = {.slot = id, .serial = id + 1};
       statement.text = "SELECT id, n, t FROM rows($1, $2, $3) -- " + std::to_string(id);
       statement.parameters = {{"id", {}}, {"count", {}}, {"mode", {}}};
       statement.columns = {{"id", sql::postgres::builtin_type(int8_oid)},
@@ -485,7 +485,7 @@ class World {
     std::uint64_t count = random.below(30);
     if (statement.one_row) {
       count = random.below(3);
-    } else if (statement.id == 2 && id / 400 % 2 != 0 && random.chance(0.3)) {
+    } else if (statement.id.slot == 2 && id / 400 % 2 != 0 && random.chance(0.3)) {
       // The pool learns how large a statement's results are; now and then that changes.
       count = random.between(900, 6000);
     }

@@ -29,13 +29,13 @@ class JointDatabase final : public sql::Database {
   // What has ended the transaction; nothing: it goes on.
   [[nodiscard]] const std::optional<sql::Error>& failure() const { return failure_; }
 
-  [[nodiscard]] core::Task<sql::Result<sql::Statement>> prepare(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<sql::Result<sql::Statement>> prepare(std::string_view text,
                                                                 std::span<const sql::Parameter> declared) override {
-    return inner_.prepare(text, id, declared);
+    return inner_.prepare(text, declared);
   }
   [[nodiscard]] core::Task<sql::Result<sql::Statement>> prepare_writing(
-      std::string_view text, std::uint32_t id, std::span<const sql::Parameter> declared) override {
-    return inner_.prepare_writing(text, id, declared);
+      std::string_view text, std::span<const sql::Parameter> declared) override {
+    return inner_.prepare_writing(text, declared);
   }
   [[nodiscard]] core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
                                                                              std::span<const sql::Argument> arguments,

@@ -14,8 +14,7 @@ namespace {
 class FakeDatabase final : public sql::Database {
  public:
   using Answer = sql::Result<std::unique_ptr<sql::Cursor>>;
-  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t,
-                                                  std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   core::Async<Answer> query(const sql::Statement&, std::span<const sql::Argument> arguments,
@@ -26,8 +25,7 @@ class FakeDatabase final : public sql::Database {
     if (refusal) return Answer(std::unexpected(sql::Error{*refusal, "42501", "refused", 0}));
     return Answer(std::make_unique<NoRows>());
   }
-  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
-                                                          std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions&) override { return nullptr; }

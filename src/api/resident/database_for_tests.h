@@ -26,8 +26,7 @@ class TestDatabase final : public sql::Database {
     rows_before_error_ = rows;
   }
 
-  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::uint32_t,
-                                                  std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
@@ -39,8 +38,7 @@ class TestDatabase final : public sql::Database {
     if (error_ && rows_before_error_ == 0) return std::unexpected(*error_);
     return std::unique_ptr<sql::Cursor>(std::make_unique<TestCursor>(*this));
   }
-  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::uint32_t,
-                                                          std::span<const sql::Parameter>) override {
+  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view, std::span<const sql::Parameter>) override {
     co_return sql::Statement{};
   }
   std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions&) override { return nullptr; }

@@ -220,7 +220,7 @@ class Import {
   }
 
   Outcome<void> describe_table() {
-    auto table = loop_.run(sql::describe_table(*database_, dialect_, options_.table, next_id_++));
+    auto table = loop_.run(sql::describe_table(*database_, dialect_, options_.table));
     if (!table) return fault(describe(table.error()));
     table_ = std::move(*table);
     for (const std::string& key : options_.keys) {
@@ -246,7 +246,7 @@ class Import {
                                     : "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = "
                                       "i.indrelid AND a.attnum = ANY "
                                       "(i.indkey) WHERE i.indisprimary AND i.indrelid = to_regclass(:table::text)";
-    const auto statement = loop_.run(database_->prepare_writing(text, next_id_++, {}));
+    const auto statement = loop_.run(database_->prepare_writing(text, {}));
     if (!statement) return fault(describe(statement.error()));
     const auto dot = options_.table.rfind('.');
     const std::string name = !sqlite                      ? table_.name
@@ -330,7 +330,6 @@ class Import {
       method_options_.columns.push_back(std::move(column));
     }
     auto set = api::set_options(method, method_options_, pattern_);
-    set.first_id = std::exchange(next_id_, next_id_ + sql::set_statements);
     auto prepared = loop_.run(sql::prepare_set(*database_, dialect_, table_, std::move(set), {}));
     if (!prepared) return fault(describe(prepared.error()));
     plan_.emplace(method, endpoint_, method_options_, pattern_, std::move(*prepared));
@@ -491,7 +490,6 @@ class Import {
   std::unique_ptr<sql::Database> database_;
   sql::Dialect dialect_{};
   char delimiter_ = ',';
-  std::uint32_t next_id_ = 0;
   sql::Table table_;
   std::vector<std::string> keys_;
   api::EndpointOptions endpoint_;

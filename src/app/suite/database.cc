@@ -73,7 +73,7 @@ core::Task<sql::Result<Json>> run_query(sql::Database& database, std::string_vie
   // What the variables are decides where the database does not know (`SELECT :id`).
   std::vector<sql::Parameter> declared;
   for (const auto& [name, value] : variables.values) declared.push_back({name, type_of(value)});
-  const auto statement = co_await database.prepare_writing(text, 0, declared);
+  const auto statement = co_await database.prepare_writing(text, declared);
   if (!statement) co_return std::unexpected(statement.error());
   std::vector<std::optional<std::string>> texts;
   std::vector<sql::Argument> arguments;

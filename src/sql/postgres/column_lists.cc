@@ -29,10 +29,20 @@ bool are_same(const ColumnLists::List& columns, std::span<const FieldDescription
 
 }  // namespace
 
+// Of a statement that is gone nobody waits, and nobody has blocks.
+ColumnLists::Entry& ColumnLists::entry(StatementId id) {
+  Entry& found = entries_[id.slot];
+  if (found.serial != id.serial) {
+    found = {};
+    found.serial = id.serial;
+  }
+  return found;
+}
+
 std::optional<const ColumnLists::List*> ColumnLists::find(const Statement& statement,
                                                           std::span<const FieldDescription> fields) {
   if (are_same(statement.columns, fields)) return nullptr;
-  auto& lists = entries_[statement.id].lists;
+  auto& lists = entry(statement.id).lists;
   for (const auto& list : lists) {
     if (are_same(*list, fields)) return list.get();
   }
@@ -45,21 +55,21 @@ std::optional<const ColumnLists::List*> ColumnLists::find(const Statement& state
 }
 
 void ColumnLists::look_up(const Statement& statement, std::span<const FieldDescription> fields) {
-  Entry& entry = entries_[statement.id];
-  if (std::exchange(entry.is_looking_up, true)) return;
+  Entry& known = entry(statement.id);
+  if (std::exchange(known.is_looking_up, true)) return;
   List columns;
   for (const FieldDescription& field : fields) columns.push_back({std::string(field.name), nullptr, field.type});
   ++pool_.counters().look_ups;
   pool_.spawn(find_out(statement.id, std::move(columns)));
 }
 
-bool ColumnLists::is_looking_up(std::uint32_t statement) const {
+bool ColumnLists::is_looking_up(StatementId id) const {
   if (entries_.empty()) return false;
-  const auto found = entries_.find(statement);
-  return found != entries_.end() && found->second.is_looking_up;
+  const auto found = entries_.find(id.slot);
+  return found != entries_.end() && found->second.serial == id.serial && found->second.is_looking_up;
 }
 
-core::Task<void> ColumnLists::find_out(std::uint32_t statement, List columns) {
+core::Task<void> ColumnLists::find_out(StatementId id, List columns) {
   Result<void> resolved;
   {
     Query conversation(pool_, pool_.reactor().now() + patience);
@@ -71,17 +81,19 @@ core::Task<void> ColumnLists::find_out(std::uint32_t statement, List columns) {
       resolved = co_await resolve_types(conversation, types, columns);
     }
   }
-  Entry& entry = entries_[statement];
-  if (resolved) entry.lists.push_back(std::make_unique<const List>(std::move(columns)));
-  entry.is_looking_up = false;
-  while (Query* const query = entry.first_waiting) {
+  const auto found = entries_.find(id.slot);
+  if (found == entries_.end() || found->second.serial != id.serial) co_return;  // the statement is gone
+  Entry& known = found->second;
+  if (resolved) known.lists.push_back(std::make_unique<const List>(std::move(columns)));
+  known.is_looking_up = false;
+  while (Query* const query = known.first_waiting) {
     leave(*query);
     query->columns_known(resolved);
   }
 }
 
 void ColumnLists::wait(Query& query) {
-  Query*& first = entries_[query.statement_->id].first_waiting;
+  Query*& first = entry(query.statement_->id).first_waiting;
   query.previous_ = nullptr;
   query.next_ = first;
   if (first != nullptr) first->previous_ = &query;
@@ -90,7 +102,7 @@ void ColumnLists::wait(Query& query) {
 
 void ColumnLists::leave(Query& query) {
   if (query.next_ != nullptr) query.next_->previous_ = query.previous_;
-  (query.previous_ != nullptr ? query.previous_->next_ : entries_[query.statement_->id].first_waiting) = query.next_;
+  (query.previous_ != nullptr ? query.previous_->next_ : entry(query.statement_->id).first_waiting) = query.next_;
   query.next_ = query.previous_ = nullptr;
 }
 

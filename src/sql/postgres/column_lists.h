@@ -17,7 +17,7 @@ class Pool;
 class Query;
 
 // The columns that the statements of one core have turned out to have, where they are not those that were prepared:
-// somebody has changed the table. Lists stay as long as this does, and none is there twice.
+// somebody has changed the table. Lists stay as long as the statement does, and none is there twice.
 class ColumnLists {
  public:
   using List = std::vector<Column>;
@@ -31,7 +31,7 @@ class ColumnLists {
 
   // Asks the catalog, once for all requests of the statement; the next find() knows the list.
   void look_up(const Statement& statement, std::span<const FieldDescription> fields);
-  [[nodiscard]] bool is_looking_up(std::uint32_t statement) const;
+  [[nodiscard]] bool is_looking_up(StatementId id) const;
   // Wakes the query when the catalog has answered: it starts over then, or has failed.
   void wait(Query& query);
   void leave(Query& query);
@@ -39,14 +39,16 @@ class ColumnLists {
  private:
   struct Entry {
     std::vector<std::unique_ptr<const List>> lists;
+    std::uint64_t serial = 0;
     bool is_looking_up = false;
     Query* first_waiting = nullptr;
   };
 
-  [[nodiscard]] core::Task<void> find_out(std::uint32_t statement, List columns);
+  [[nodiscard]] Entry& entry(StatementId id);
+  [[nodiscard]] core::Task<void> find_out(StatementId id, List columns);
 
   Pool& pool_;
-  std::unordered_map<std::uint32_t, Entry> entries_;  // by Statement::id; of statements that have changed
+  std::unordered_map<std::uint32_t, Entry> entries_;  // by StatementId::slot; of statements that have changed
 };
 
 }  // namespace sluice::sql::postgres

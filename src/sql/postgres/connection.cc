@@ -20,11 +20,11 @@ constexpr Duration drain_patience = 2s;           // for a cancelled answer to e
 constexpr std::size_t all = SIZE_MAX;             // a cancel that was not heard of may hit whoever is sent
 constexpr Duration grace = 1s;                    // beyond the server's own statement_timeout
 
-// "s" and the id; no NUL inside.
+// "s" and the slot; no NUL inside.
 struct StatementName {
-  explicit StatementName(std::uint32_t id) {
+  explicit StatementName(std::uint32_t slot) {
     text[0] = 's';
-    const auto end = std::to_chars(text + 1, text + sizeof text, id).ptr;
+    const auto end = std::to_chars(text + 1, text + sizeof text, slot).ptr;
     size = static_cast<std::size_t>(end - text);
   }
   [[nodiscard]] std::string_view view() const { return {text, size}; }
@@ -143,10 +143,15 @@ Connection::InFlight Connection::pop() {
   return entry;
 }
 
-Connection::Prepared& Connection::prepared(std::uint32_t statement) {
-  if (statement == unnamed_statement) return unnamed_;
-  if (statement >= prepared_.size()) prepared_.resize(statement + 1);
-  return prepared_[statement];
+Connection::Prepared& Connection::prepared(StatementId id) {
+  if (!id.is_named()) return unnamed_;
+  if (id.slot >= prepared_.size()) prepared_.resize(id.slot + 1);
+  Prepared& found = prepared_[id.slot];
+  if (found.serial != id.serial) [[unlikely]] {
+    // The slot was another statement's, which the server may still have.
+    found = {found.state == Prepared::State::no ? Prepared::State::no : Prepared::State::stale, {}, id.serial};
+  }
+  return found;
 }
 
 void Connection::set_role(Role role) {
@@ -181,9 +186,9 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     entry.after = 1;
     begin_transaction(resets);
   }
-  entry.named = pool_.options().prepared && statement.id != unnamed_statement;
+  entry.named = pool_.options().prepared && statement.id.is_named();
   if (entry.named) {
-    const StatementName name(statement.id);
+    const StatementName name(statement.id.slot);
     Prepared::State& state = prepared(statement.id).state;
     if (state != Prepared::State::yes) {
       if (state == Prepared::State::stale) write_close_statement(out_, name.view());
@@ -265,16 +270,16 @@ void Connection::expect_answer(Query& query) {
 }
 
 bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
-  const bool named = pool_.options().prepared && statement.id != unnamed_statement;
+  const bool named = pool_.options().prepared && statement.id.is_named();
   (void)out_.reserve(parameters.size() + statement.text.size() + 4096);  // so that no message is written in part
-  const StatementName name(statement.id);
+  const StatementName name(statement.id.slot);
   const std::string_view known = named ? name.view() : std::string_view{};
   bool prepares = true;
   if (named) {
     Prepared& there = prepared(statement.id);
     prepares = there.state != Prepared::State::yes || there.described.kind != Described::Kind::usable;
     if (prepares && there.state != Prepared::State::no) write_close_statement(out_, known);
-    if (prepares) there = {Prepared::State::yes, {}};
+    if (prepares) there = {Prepared::State::yes, {}, statement.id.serial};
   }
   if (prepares) {
     write_parse(out_, known, statement.text, statement.parameter_types);
@@ -300,11 +305,13 @@ bool Connection::step_described(const Statement& statement, std::span<const Fiel
   } else {
     pool_.column_lists().look_up(statement, fields);
   }
-  prepared(statement.id) = {Prepared::State::yes, described};
+  prepared(statement.id) = {Prepared::State::yes, described, statement.id.serial};
   return described.kind == Described::Kind::usable;
 }
 
-void Connection::step_failed(const Statement& statement) { prepared(statement.id) = {Prepared::State::stale, {}}; }
+void Connection::step_failed(const Statement& statement) {
+  prepared(statement.id) = {Prepared::State::stale, {}, statement.id.serial};
+}
 
 std::span<const Column> Connection::step_columns(const Statement& statement) {
   const Described& described = prepared(statement.id).described;

@@ -169,11 +169,12 @@ class Connection {
     enum class State : std::uint8_t { no, yes, stale };
     State state = State::no;  // for the next request that is sent
     Described described;      // for the next answer that comes
+    std::uint64_t serial = 0;
   };
 
   struct InFlight {
     Query* query = nullptr;  // null: nobody waits, or a session setting
-    std::uint32_t statement = 0;
+    StatementId statement;
     bool setting = false;   // SET, of our own
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;
@@ -220,7 +221,7 @@ class Connection {
   void begin_foremost();
   InFlight pop();
   [[nodiscard]] InFlight& foremost() { return flight_[flight_first_]; }
-  [[nodiscard]] Prepared& prepared(std::uint32_t statement);
+  [[nodiscard]] Prepared& prepared(StatementId id);
 
   void pump();
   [[nodiscard]] bool pass_over(const Message& message);
@@ -292,7 +293,7 @@ class Connection {
   Inbox inbox_;
   Buffer out_;
   std::vector<Field> fields_;
-  std::vector<Prepared> prepared_;  // by Statement::id
+  std::vector<Prepared> prepared_;  // by StatementId::slot
 
   std::vector<InFlight> flight_;  // a ring
   std::size_t flight_first_ = 0;

@@ -271,7 +271,7 @@ void Connection::drop_skipped() {
   for (bool last = false; !last;) {
     const InFlight entry = pop();
     last = entry.synced;
-    if (entry.named && entry.prepares) prepared(entry.statement) = {Prepared::State::stale, {}};
+    if (entry.named && entry.prepares) prepared(entry.statement) = {Prepared::State::stale, {}, entry.statement.serial};
     if (entry.query != nullptr) entry.query->answer_skipped();
   }
   dispatching_ = false;

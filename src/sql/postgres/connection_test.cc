@@ -157,6 +157,7 @@ class ConnectionTest : public testing::Test {
     options.batch = batch;
     Database database(*reactor, options);
     Statement statement;
+    statement.id = {.slot = 0, .serial = 1};
     statement.text = "SELECT";
     statement.columns = {{"a", builtin_type(23)}, {"b", builtin_type(25)}};
     statement.one_row = one_row;
@@ -283,7 +284,7 @@ TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
     auto database = std::make_unique<Database>(*reactor, options);
     Statement statements[2];
     for (std::uint32_t i = 0; i < 2; ++i) {
-      statements[i].id = i;
+      statements[i].id = {.slot = i, .serial = i + 1};
       statements[i].text = "SELECT";
       statements[i].columns = {{"a", builtin_type(23)}, {"b", builtin_type(25)}};
       statements[i].one_row = true;

@@ -30,7 +30,6 @@ bool controls_transaction(std::string_view sql) {
 }  // namespace
 
 Database::Database(core::Reactor& reactor, Options options) : pool_(reactor, std::move(options)) {
-  ping_.id = unnamed_statement;
   ping_.text = "SELECT 1";
   ping_.columns.push_back({"?column?", builtin_type(23), 23});
   ping_.one_row = true;
@@ -86,19 +85,17 @@ core::Task<Result<void>> Database::ping(Instant deadline) {
   }
 }
 
-core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint32_t id,
-                                                std::span<const Parameter> declared) {
-  return prepare(text, id, declared, true);
+core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span<const Parameter> declared) {
+  return prepare(text, declared, true);
 }
 
 // Its transaction resets the session whatever it does.
-core::Task<Result<Statement>> Database::prepare_writing(std::string_view text, std::uint32_t id,
-                                                        std::span<const Parameter> declared) {
-  return prepare(text, id, declared, false);
+core::Task<Result<Statement>> Database::prepare_writing(std::string_view text, std::span<const Parameter> declared) {
+  return prepare(text, declared, false);
 }
 
-core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint32_t id,
-                                                std::span<const Parameter> declared, bool reads) {
+core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span<const Parameter> declared,
+                                                bool reads) {
   const std::string source(text);
   auto parsed = parse_parameters(source, PlaceholderStyle::dollar);
   if (!parsed) co_return std::unexpected(std::move(parsed.error()));
@@ -109,7 +106,6 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
     co_return std::unexpected(Error{Failure::statement, {}, "a statement may not begin or end a transaction", 0});
   }
   Statement statement;
-  statement.id = id;
   for (const std::string& name : parsed->names) {
     const auto same =
         std::find_if(declared.begin(), declared.end(), [&](const Parameter& p) { return p.name == name; });
@@ -134,6 +130,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::uint
   statement.described_types = std::move(description.parameters);
   statement.columns = std::move(description.columns);
   statement.text = std::move(parsed->text);
+  give_id(statement);
   co_return statement;
 }
 

@@ -24,14 +24,14 @@ class Database final : public sql::Database {
  public:
   Database(core::Reactor& reactor, Options options);
 
-  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text,
                                                       std::span<const Parameter> declared) override;
   [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
-  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text,
                                                               std::span<const Parameter> declared) override;
-  [[nodiscard]] core::Task<Result<Statement>> prepare_parallel(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<Result<Statement>> prepare_parallel(std::string_view text,
                                                                std::span<const Parameter> declared,
                                                                const ParallelReading& reading) override;
   [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const TransactionOptions& options) override;
@@ -43,8 +43,8 @@ class Database final : public sql::Database {
   [[nodiscard]] std::size_t open_connections() const { return pool_.open_connections(); }
 
  private:
-  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
-                                                      std::span<const Parameter> declared, bool reads);
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::span<const Parameter> declared,
+                                                      bool reads);
 
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<Query> query);
 
@@ -56,6 +56,7 @@ class Database final : public sql::Database {
   Pool pool_;
   TypeCatalog types_;
   Statement ping_;
+  std::uint32_t explained_ = 0;  // plans that prepare_parallel() has asked for
 };
 
 }  // namespace sluice::sql::postgres

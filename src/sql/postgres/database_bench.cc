@@ -33,7 +33,7 @@ struct Bench {
   Statement prepare(std::string sql, bool one_row) {
     std::optional<Result<Statement>> result;
     tasks.spawn([](Database& db, std::string text, std::optional<Result<Statement>>& into) -> Task<void> {
-      into = co_await db.prepare(text, 1, {});
+      into = co_await db.prepare(text, {});
     }(*database, std::move(sql), result));
     settle();
     if (!*result) throw std::runtime_error(result->error().message);

@@ -76,16 +76,16 @@ class PostgresTest : public testing::Test {
     return true;
   }
 
-  Result<Statement> prepare(std::string text, std::uint32_t id = 0, std::vector<Parameter> declared = {}) {
+  Result<Statement> prepare(std::string text, std::vector<Parameter> declared = {}) {
     std::optional<Result<Statement>> result;
-    run([](Database& db, std::string sql, std::uint32_t number, std::vector<Parameter> parameters,
+    run([](Database& db, std::string sql, std::vector<Parameter> parameters,
            std::optional<Result<Statement>>& into) -> Task<void> {
-      into = co_await db.prepare(sql, number, parameters);
-    }(*database, std::move(text), id, std::move(declared), result));
+      into = co_await db.prepare(sql, parameters);
+    }(*database, std::move(text), std::move(declared), result));
     return std::move(*result);
   }
-  Statement must_prepare(std::string text, std::uint32_t id = 0, bool one_row = false) {
-    auto prepared = prepare(std::move(text), id);
+  Statement must_prepare(std::string text, bool one_row = false) {
+    auto prepared = prepare(std::move(text));
     EXPECT_TRUE(prepared) << prepared.error().message;
     if (!prepared) return {};
     prepared->one_row = one_row;
@@ -213,9 +213,8 @@ TEST_F(PostgresTest, PrepareDescribesParametersColumnsAndForms) {
 }
 
 TEST_F(PostgresTest, PrepareKeepsDeclaredTypesAndOneParameterPerName) {
-  const auto s = prepare("SELECT :b::int + :a::int + :b::int", 3, {{"a", ParameterType::integer}});
+  const auto s = prepare("SELECT :b::int + :a::int + :b::int", {{"a", ParameterType::integer}});
   ASSERT_TRUE(s);
-  EXPECT_EQ(s->id, 3u);
   ASSERT_EQ(s->parameters.size(), 2u);
   EXPECT_EQ(s->parameters[0].name, "b");
   EXPECT_FALSE(s->parameters[0].declared);
@@ -247,7 +246,7 @@ TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
       chosen.prepared = named;
       chosen.pool_size = 1;
       open(chosen);
-      auto s = prepare("SELECT :id AS id, :x AS x, :on AS \"on\", :t AS t, :u AS u", 1, declared);
+      auto s = prepare("SELECT :id AS id, :x AS x, :on AS \"on\", :t AS t, :u AS u", declared);
       ASSERT_TRUE(s) << s.error().message;
       s->one_row = one_row;
       EXPECT_EQ(s->parameter_types, (std::vector<std::uint32_t>{20, 701, 16, 0, 0}));
@@ -256,7 +255,7 @@ TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
         ASSERT_FALSE(rows.error) << rows.error->message;
         EXPECT_EQ(json_of(*s, rows.rows.at(0)), R"({"id":5,"x":2.5,"on":true,"t":"7","u":"8"})");
         // And where it has to be prepared again.
-        if (named) (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
+        if (named) (void)fetch(must_prepare("DEALLOCATE ALL", true));
       }
       const Rows null = fetch(*s, {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
       EXPECT_EQ(json_of(*s, null.rows.at(0)), R"({"id":null,"x":null,"on":null,"t":null,"u":null})");
@@ -269,8 +268,8 @@ TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
 
 TEST_F(PostgresTest, ADeclaredParameterKeepsTheTypeThatTheStatementNeeds) {
   const std::vector<Parameter> declared = {{"id", ParameterType::integer}, {"n", ParameterType::integer}};
-  auto ask = [&, number = 0U](const std::string& sql, std::vector<std::optional<std::string>> values) mutable {
-    const auto s = prepare(sql, number++, declared);
+  auto ask = [&](const std::string& sql, std::vector<std::optional<std::string>> values) {
+    const auto s = prepare(sql, declared);
     EXPECT_TRUE(s) << s.error().message;
     if (!s) return std::string();
     const Rows rows = fetch(*s, std::move(values));
@@ -341,7 +340,7 @@ TEST_F(PostgresTest, AParameterMayStandFirstWhereItNeedsNoType) {
     open(chosen);
     for (std::uint32_t i = 0; i < cases.size(); ++i) {
       const Case& one = cases[i];
-      const auto s = prepare(one.sql, i, one.declared);
+      const auto s = prepare(one.sql, one.declared);
       ASSERT_TRUE(s) << one.sql << ": " << s.error().message;
       const Rows rows = fetch(*s, one.values);
       ASSERT_FALSE(rows.error) << one.sql << ": " << rows.error->message;
@@ -386,7 +385,7 @@ TEST_F(PostgresTest, EveryPipelinedRequestGetsItsOwnAnswer) {
   chosen.pool_size = 1;
   chosen.pipeline = 1000;
   open(chosen);
-  const Statement s = must_prepare("SELECT :k::int, repeat(:k::text, 1 + :k::int % 50), pg_backend_pid()", 1, true);
+  const Statement s = must_prepare("SELECT :k::int, repeat(:k::text, 1 + :k::int % 50), pg_backend_pid()", true);
   for (int round = 0; round < 3; ++round) {
     std::vector<Rows> answers(200);
     for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -408,7 +407,7 @@ TEST_F(PostgresTest, EveryPipelinedRequestGetsItsOwnAnswer) {
 }
 
 TEST_F(PostgresTest, AnErrorInThePipelineHitsOnlyItsOwnRequest) {
-  const Statement s = must_prepare("SELECT 100 / :k::int", 1, true);
+  const Statement s = must_prepare("SELECT 100 / :k::int", true);
   std::vector<Rows> answers(60);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const std::string value = i % 7 == 3 ? "0" : i % 7 == 5 ? "pear" : std::to_string(i + 1);
@@ -433,7 +432,7 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
   for (const std::size_t batch : {1, 16}) {
     chosen.batch = batch;
     open(chosen);
-    const Statement when = must_prepare("SELECT :k::int, extract(epoch FROM now())", 1, true);
+    const Statement when = must_prepare("SELECT :k::int, extract(epoch FROM now())", true);
     (void)fetch(when, {"0"});
     std::vector<Rows> answers(64);
     for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -453,8 +452,8 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
     }
 
     // An error ends the transaction: it is told to whom it concerns, and the others are asked for again.
-    const Statement divide = must_prepare("SELECT 100 / :k::int", 2, true);
-    const Statement large = must_prepare("SELECT repeat('x', 2000000), :k::int", 3, true);
+    const Statement divide = must_prepare("SELECT 100 / :k::int", true);
+    const Statement large = must_prepare("SELECT repeat('x', 2000000), :k::int", true);
     std::vector<Rows> mixed(90);
     for (std::size_t i = 0; i < mixed.size(); ++i) {
       const std::string value = i % 7 == 3 ? "0" : i % 7 == 5 ? "pear" : std::to_string(i + 1);
@@ -483,14 +482,14 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
 
 // As long as nobody has seen a row, the error is the answer.
 TEST_F(PostgresTest, AnErrorBehindAFewRowsIsTheAnswer) {
-  const Rows rows = fetch(must_prepare("SELECT 10 / (3 - n) FROM generate_series(1, 5) n", 1));
+  const Rows rows = fetch(must_prepare("SELECT 10 / (3 - n) FROM generate_series(1, 5) n"));
   ASSERT_TRUE(rows.error);
   EXPECT_EQ(rows.error->sqlstate, "22012");
   EXPECT_EQ(rows.blocks, 0u);
 }
 
 TEST_F(PostgresTest, NullsEmptyTextAndLargeArgumentsArriveAsTheyAre) {
-  const Statement s = must_prepare("SELECT :a::text, :b::text, md5(:c::text), length(:c)", 1, true);
+  const Statement s = must_prepare("SELECT :a::text, :b::text, md5(:c::text), length(:c)", true);
   const std::string large(3'000'000, 'q');
   const Rows rows = fetch(s, {std::nullopt, "", large});
   ASSERT_FALSE(rows.error) << rows.error->message;
@@ -503,7 +502,7 @@ TEST_F(PostgresTest, NullsEmptyTextAndLargeArgumentsArriveAsTheyAre) {
 }
 
 TEST_F(PostgresTest, AnAnswerTooLargeToShareIsAskedForAgainAlone) {
-  const Statement s = must_prepare("SELECT repeat('x', :n::int)", 1, true);
+  const Statement s = must_prepare("SELECT repeat('x', :n::int)", true);
   ASSERT_EQ(fetch(s, {"10"}).rows[0][0]->size(), 10u);
   EXPECT_EQ(database->counters().overflows, 0u);
   const Rows large = fetch(s, {"3000000"});
@@ -514,7 +513,7 @@ TEST_F(PostgresTest, AnAnswerTooLargeToShareIsAskedForAgainAlone) {
 }
 
 TEST_F(PostgresTest, StatementsWithSmallResultsAreSharedAfterAWhile) {
-  const Statement s = must_prepare("SELECT n FROM generate_series(1, :n::int) n", 1);
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, :n::int) n");
   for (int i = 0; i < 8; ++i) EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
   EXPECT_EQ(database->counters().shared_requests, 0u);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
@@ -530,10 +529,10 @@ TEST_F(PostgresTest, StatementsWithSmallResultsAreSharedAfterAWhile) {
 }
 
 TEST_F(PostgresTest, AnObjectNeedsNoMoreThanTwoRows) {
-  const Statement s = must_prepare("SELECT n FROM generate_series(1, 1000000) n", 1, true);
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, 1000000) n", true);
   EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1"}, {"2"}}));
   EXPECT_EQ(database->counters().overflows, 0u);
-  const Statement none = must_prepare("SELECT 1 WHERE false", 2, true);
+  const Statement none = must_prepare("SELECT 1 WHERE false", true);
   const Rows rows = fetch(none);
   EXPECT_FALSE(rows.error);
   EXPECT_EQ(rows.rows.size(), 0u);
@@ -541,9 +540,9 @@ TEST_F(PostgresTest, AnObjectNeedsNoMoreThanTwoRows) {
 }
 
 TEST_F(PostgresTest, AStatementWithoutColumnsAndOneWithoutRows) {
-  const Statement no_columns = must_prepare("SELECT FROM generate_series(1, 3)", 1);
+  const Statement no_columns = must_prepare("SELECT FROM generate_series(1, 3)");
   EXPECT_EQ(fetch(no_columns).rows, (std::vector<Row>{{}, {}, {}}));
-  const Statement no_rows = must_prepare("SET LOCAL work_mem = '8MB'", 2);
+  const Statement no_rows = must_prepare("SET LOCAL work_mem = '8MB'");
   EXPECT_TRUE(no_rows.columns.empty());
   const Rows rows = fetch(no_rows);
   EXPECT_FALSE(rows.error);
@@ -552,7 +551,7 @@ TEST_F(PostgresTest, AStatementWithoutColumnsAndOneWithoutRows) {
 
 // What is taken later than at once must still be the own answer.
 TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
-  const Statement s = must_prepare("SELECT :k::text, NULL::text, ''", 1, true);
+  const Statement s = must_prepare("SELECT :k::text, NULL::text, ''", true);
   std::vector<std::unique_ptr<Cursor>> cursors(50);
   for (std::size_t i = 0; i < cursors.size(); ++i) {
     tasks.spawn([](sql::Database& db, const Statement& statement, std::size_t key,
@@ -580,7 +579,7 @@ TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
 
 // A client that leaves takes its answer with it and nobody else's.
 TEST_F(PostgresTest, ForgottenRequestsDoNotShiftTheOthers) {
-  const Statement s = must_prepare("SELECT :k::int, pg_sleep(0.002)", 1, true);
+  const Statement s = must_prepare("SELECT :k::int, pg_sleep(0.002)", true);
   core::TaskGroup leaving;
   std::vector<Rows> answers(80);
   std::vector<Rows> lost(80);
@@ -599,7 +598,7 @@ TEST_F(PostgresTest, ForgottenRequestsDoNotShiftTheOthers) {
 }
 
 TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
-  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 300000)", 1);
+  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 300000)");
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
     auto made = co_await db.query(statement, {}, {});
@@ -633,19 +632,17 @@ TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
 TEST_F(PostgresTest, AStreamThatFallsSilentIsStillHeard) {
   const Rows all =
       fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n % 4000 = 0 THEN pg_sleep(0.05) END "
-                         "FROM generate_series(1, 14000) n",
-                         1));
+                         "FROM generate_series(1, 14000) n"));
   ASSERT_FALSE(all.error) << all.error->message;
   EXPECT_EQ(all.rows.size(), 14'000u);
   // On the same connection, which tells of what comes again.
   const std::size_t connections = database->open_connections();
-  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(fetch(must_prepare("SELECT 1", 10 + i, true)).error);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(fetch(must_prepare("SELECT 1", true)).error);
   EXPECT_EQ(database->open_connections(), connections);
 
   const Rows cut =
       fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n = 8000 THEN "
-                         "pg_terminate_backend(pg_backend_pid()) END FROM generate_series(1, 14000) n",
-                         2));
+                         "pg_terminate_backend(pg_backend_pid()) END FROM generate_series(1, 14000) n"));
   ASSERT_TRUE(cut.error);
   EXPECT_GE(cut.rows.size(), 1000u);
   EXPECT_LT(cut.rows.size(), 14'000u);
@@ -656,14 +653,13 @@ TEST_F(PostgresTest, AStreamThatFallsSilentIsStillHeard) {
   open(chosen);
   const Rows late =
       fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n = 8000 THEN pg_sleep(600) END "
-                         "FROM generate_series(1, 14000) n",
-                         3));
+                         "FROM generate_series(1, 14000) n"));
   ASSERT_TRUE(late.error);
   EXPECT_EQ(late.error->failure, Failure::timed_out);
 }
 
 TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
-  const Statement s = must_prepare("SELECT generate_series(1, 1000000000), 'cancel me'", 1);
+  const Statement s = must_prepare("SELECT generate_series(1, 1000000000), 'cancel me'");
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
     auto made = co_await db.query(statement, {}, {});
@@ -682,7 +678,7 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   // The connection is used again, and the cancel does not hit what comes next.
   const std::size_t connections = database->open_connections();
   for (std::uint32_t i = 0; i < 20; ++i) {
-    const Rows rows = fetch(must_prepare("SELECT n FROM generate_series(1, 5000) n", 2));
+    const Rows rows = fetch(must_prepare("SELECT n FROM generate_series(1, 5000) n"));
     EXPECT_FALSE(rows.error) << rows.error->message;
     EXPECT_EQ(rows.rows.size(), 5000u);
   }
@@ -720,13 +716,13 @@ class PostgresRolesTest : public PostgresTest {
   // Neither in look-ups nor in streams, and no session is in a transaction.
   void expect_no_trace() {
     const Statement who =
-        must_prepare("SELECT current_user::text, coalesce(current_setting('request.jwt.claims', true), '')", 90);
+        must_prepare("SELECT current_user::text, coalesce(current_setting('request.jwt.claims', true), '')");
     for (int i = 0; i < 20; ++i) {
       const Rows rows = fetch(who);
       ASSERT_FALSE(rows.error) << rows.error->message;
       EXPECT_EQ(rows.rows, (std::vector<Row>{{"login", ""}}));
     }
-    const Statement both = must_prepare("SELECT current_user::text FROM generate_series(1, 5)", 91);
+    const Statement both = must_prepare("SELECT current_user::text FROM generate_series(1, 5)");
     Rows all[6];
     for (Rows& rows : all) tasks.spawn(collect(*database, both, {}, rows));
     settle();
@@ -742,7 +738,7 @@ class PostgresRolesTest : public PostgresTest {
 };
 
 TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
-  const Statement s = must_prepare("SELECT owner, n FROM notes WHERE n > :least::int ORDER BY n", 1);
+  const Statement s = must_prepare("SELECT owner, n FROM notes WHERE n > :least::int ORDER BY n");
   for (int i = 0; i < 12; ++i) {  // a statement that would be shared by now
     const std::string sub = i % 2 == 0 ? "ada" : "bob";
     const Rows rows = fetch_as(s, as("reader", sub), {"19990"});
@@ -757,14 +753,14 @@ TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
   EXPECT_EQ(database->counters().shared_requests, 0u);
   EXPECT_EQ(database->counters().lost, 0u);
   const Statement object = must_prepare(
-      "SELECT current_user::text, current_setting('transaction_read_only') FROM generate_series(1, 9)", 2, true);
+      "SELECT current_user::text, current_setting('transaction_read_only') FROM generate_series(1, 9)", true);
   const Rows few = fetch_as(object, as("writer"));
   EXPECT_EQ(few.rows, (std::vector<Row>{{"writer", "on"}, {"writer", "on"}}));
   expect_no_trace();
 }
 
 TEST_F(PostgresRolesTest, AreBoundAndNeverSpliced) {
-  const Statement s = must_prepare("SELECT current_user::text", 1, true);
+  const Statement s = must_prepare("SELECT current_user::text", true);
   for (const char* role : {"reader; DROP TABLE notes", "reader\"; RESET ROLE; --", "'", "", "READER", "nobody at all",
                            "stranger", "postgres", "\xff"}) {
     const Rows rows = fetch_as(s, as(role));
@@ -778,11 +774,11 @@ TEST_F(PostgresRolesTest, AreBoundAndNeverSpliced) {
 }
 
 TEST_F(PostgresRolesTest, LeaveNothingBehindWhateverBecomesOfTheQuery) {
-  const Statement forbidden = must_prepare("SELECT * FROM pg_authid", 1);
-  const Statement divides = must_prepare("SELECT 1 / (n - 5000) FROM generate_series(1, 6000) n", 2);
-  const Statement endless = must_prepare("SELECT current_user::text, generate_series(1, 1000000000)", 3);
-  const Statement sleeps = must_prepare("SELECT current_user::text, pg_sleep(30)::text", 4);
-  const Statement writes = must_prepare("WITH gone AS (DELETE FROM notes RETURNING n) SELECT count(*) FROM gone", 5);
+  const Statement forbidden = must_prepare("SELECT * FROM pg_authid");
+  const Statement divides = must_prepare("SELECT 1 / (n - 5000) FROM generate_series(1, 6000) n");
+  const Statement endless = must_prepare("SELECT current_user::text, generate_series(1, 1000000000)");
+  const Statement sleeps = must_prepare("SELECT current_user::text, pg_sleep(30)::text");
+  const Statement writes = must_prepare("WITH gone AS (DELETE FROM notes RETURNING n) SELECT count(*) FROM gone");
   const std::vector<Setting> settings = as("writer");
   for (int i = 0; i < 3; ++i) {
     const Rows refused = fetch_as(forbidden, settings);
@@ -829,7 +825,7 @@ TEST_F(PostgresRolesTest, LeaveNothingBehindWhateverBecomesOfTheQuery) {
 }
 
 TEST_F(PostgresRolesTest, WorkWithoutPreparedStatementsAndWithChangedColumns) {
-  const Statement s = must_prepare("SELECT * FROM notes WHERE n = 2", 1);
+  const Statement s = must_prepare("SELECT * FROM notes WHERE n = 2");
   Cluster::shared().psql("ALTER TABLE notes ADD COLUMN more text DEFAULT 'x'");
   EXPECT_EQ(fetch_as(s, as("reader")).rows, (std::vector<Row>{{"ada", "2", "x"}}));
   Cluster::shared().psql("ALTER TABLE notes DROP COLUMN more");
@@ -846,7 +842,7 @@ TEST_F(PostgresRolesTest, WorkWithoutPreparedStatementsAndWithChangedColumns) {
 }
 
 TEST_F(PostgresRolesTest, HoldForTransactions) {
-  const Statement insert = must_prepare("INSERT INTO notes VALUES (:owner, 1) RETURNING current_user::text", 1);
+  const Statement insert = must_prepare("INSERT INTO notes VALUES (:owner, 1) RETURNING current_user::text");
   const auto write = [&](const std::string& role, std::string_view owner) {
     std::optional<Result<Written>> done;
     std::string by;
@@ -919,7 +915,7 @@ CREATE OR REPLACE FUNCTION leaks.on_write() RETURNS trigger LANGUAGE plpgsql AS 
         " current_setting('default_transaction_read_only'), coalesce(current_setting('app.who', true), ''),"
         " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())::text,"
         " (SELECT count(*) FROM pg_listening_channels())::text, current_setting('statement_timeout')",
-        1, true);
+        true);
     EXPECT_FALSE(ask_.may_change_session);
     session_ = session();
     EXPECT_EQ(session_.at(0), "postgres");
@@ -945,7 +941,7 @@ CREATE OR REPLACE FUNCTION leaks.on_write() RETURNS trigger LANGUAGE plpgsql AS 
 };
 
 TEST_F(PostgresSessionTest, IsResetBehindLookUpsThatMayChangeIt) {
-  const Statement leaks = must_prepare("SELECT leaks.leak(), current_user::text", 2, true);
+  const Statement leaks = must_prepare("SELECT leaks.leak(), current_user::text", true);
   ASSERT_TRUE(leaks.may_change_session);
   for (int i = 0; i < 3; ++i) {
     // All of them in one pipeline.
@@ -969,7 +965,7 @@ TEST_F(PostgresSessionTest, IsResetBehindABatch) {
   chosen.statement_timeout_ms = 60'000;
   chosen.batch = 16;
   open(chosen);
-  const Statement leaks = must_prepare("SELECT leaks.leak()", 2, true);
+  const Statement leaks = must_prepare("SELECT leaks.leak()", true);
   std::array<Rows, 6> rows;
   for (std::size_t k = 0; k < rows.size(); ++k) {
     tasks.spawn(collect(*database, k == 2 ? leaks : ask_, {}, rows[k]));
@@ -985,10 +981,9 @@ TEST_F(PostgresSessionTest, IsResetBehindABatch) {
 }
 
 TEST_F(PostgresSessionTest, IsResetBehindStreamsHoweverTheyEnd) {
-  const Statement streams = must_prepare("SELECT leaks.leak(), n FROM generate_series(1, 20000) n", 2);
-  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 5000) FROM generate_series(1, 6000) n", 3);
-  const Statement locks =
-      must_prepare("SELECT pg_advisory_lock(n), 1 / (n - 2) FROM generate_series(1, 60) n", 4, true);
+  const Statement streams = must_prepare("SELECT leaks.leak(), n FROM generate_series(1, 20000) n");
+  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 5000) FROM generate_series(1, 6000) n");
+  const Statement locks = must_prepare("SELECT pg_advisory_lock(n), 1 / (n - 2) FROM generate_series(1, 60) n", true);
   for (int i = 0; i < 2; ++i) {
     const Rows all = fetch(streams);
     ASSERT_FALSE(all.error) << all.error->message;
@@ -1014,8 +1009,8 @@ TEST_F(PostgresSessionTest, IsResetBehindStreamsHoweverTheyEnd) {
 }
 
 TEST_F(PostgresSessionTest, IsResetBehindATransactionOfSettings) {
-  const Statement leaks = must_prepare("SELECT leaks.leak(), current_setting('app.asks')", 2, true);
-  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 50) FROM generate_series(1, 60) n", 3);
+  const Statement leaks = must_prepare("SELECT leaks.leak(), current_setting('app.asks')", true);
+  const Statement breaks = must_prepare("SELECT leaks.leak(), 1 / (n - 50) FROM generate_series(1, 60) n");
   const std::vector<Setting> settings{{"app.asks", "bob"}};
   for (int i = 0; i < 2; ++i) {
     const Rows rows = fetch(leaks, {}, {.settings = settings});
@@ -1028,7 +1023,6 @@ TEST_F(PostgresSessionTest, IsResetBehindATransactionOfSettings) {
 }
 
 TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
-  std::uint32_t id = 2;
   for (const char* text :
        {"SELECT n FROM leaks.seen_again", "SELECT n FROM leaks.\"seen\"", "SELECT n FROM leaks.guarded",
         "SELECT 1::leaks.checked", "SELECT 1::leaks.nested", "SELECT ARRAY[n]::leaks.many FROM generate_series(1, 1) n",
@@ -1038,7 +1032,7 @@ TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
         "SELECT LEAKS.Leak ()", "SELECT leaks.U&\"\\006ceak\"()", "EXPLAIN ANALYZE SELECT leaks.leak()",
         "SELECT set_config('TimeZone', 'Asia/Tokyo', false)", "SELECT pg_try_advisory_lock(4)",
         "SELECT query_to_xml('SELECT ' || 'leaks.le' || 'ak()', true, false, '')::text"}) {
-    const Statement s = must_prepare(text, id++);
+    const Statement s = must_prepare(text);
     EXPECT_TRUE(s.may_change_session) << text;
     const Rows rows = fetch(s);
     EXPECT_FALSE(rows.error) << text << rows.error->message;
@@ -1050,12 +1044,12 @@ TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
         "SELECT leaks.on_write"
         " FROM (SELECT 1 AS on_write) leaks",
         "SELECT pg_advisory_xact_lock(1)"}) {
-    EXPECT_FALSE(must_prepare(text, id++).may_change_session) << text;
+    EXPECT_FALSE(must_prepare(text).may_change_session) << text;
   }
   Cluster::shared().psql(
       "CREATE FUNCTION leaks.plus(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1 + leaks.leak()';"
       "CREATE OPERATOR leaks.### (leftarg = int, rightarg = int, function = leaks.plus)");
-  EXPECT_TRUE(must_prepare("SELECT 1 OPERATOR(leaks.###) 2", id++).may_change_session);
+  EXPECT_TRUE(must_prepare("SELECT 1 OPERATOR(leaks.###) 2").may_change_session);
 }
 
 TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
@@ -1068,8 +1062,8 @@ TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
       "pg_backend_pid()";
   for (const bool by_deadline : {false, true}) {
     // New ones, as what has been slow once is not shared.
-    const Statement slow = must_prepare("SELECT pg_sleep(1000), 'abandoned look-up'", by_deadline ? 1 : 2, true);
-    const Statement quick = must_prepare("SELECT :k::int", by_deadline ? 3 : 4, true);
+    const Statement slow = must_prepare("SELECT pg_sleep(1000), 'abandoned look-up'", true);
+    const Statement quick = must_prepare("SELECT :k::int", true);
     const std::uint64_t cancels = database->counters().cancels;
     Rows slow_rows;
     core::TaskGroup leaving;
@@ -1109,8 +1103,8 @@ TEST_P(PostgresBatchTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
   chosen.pool_size = 1;
   chosen.batch = GetParam();
   open(chosen);
-  const Statement slow = must_prepare("SELECT pg_sleep(1000)", 1, true);
-  const Statement quick = must_prepare("SELECT :k::int", 2, true);
+  const Statement slow = must_prepare("SELECT pg_sleep(1000)", true);
+  const Statement quick = must_prepare("SELECT :k::int", true);
   core::TaskGroup leaving;
   std::vector<Rows> slow_rows(4);
   std::vector<Rows> quick_rows(12);
@@ -1130,7 +1124,7 @@ TEST_P(PostgresBatchTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
 }
 
 TEST_F(PostgresTest, AQueryOverItsDeadlineIsCancelledAndTimedOut) {
-  const Statement s = must_prepare("SELECT pg_sleep(30), 'too slow' AS x", 1);
+  const Statement s = must_prepare("SELECT pg_sleep(30), 'too slow' AS x");
   const Rows rows = fetch(s, {}, {reactor->now() + 100ms});
   ASSERT_TRUE(rows.error);
   EXPECT_EQ(rows.error->failure, Failure::timed_out);
@@ -1145,8 +1139,8 @@ TEST_F(PostgresTest, TheServersOwnTimeoutEndsASharedQueryAndNotItsNeighbours) {
   chosen.pool_size = 1;
   chosen.statement_timeout_ms = 300;
   open(chosen);
-  const Statement slow = must_prepare("SELECT pg_sleep(30)", 1, true);
-  const Statement quick = must_prepare("SELECT 'quick'", 2, true);
+  const Statement slow = must_prepare("SELECT pg_sleep(30)", true);
+  const Statement quick = must_prepare("SELECT 'quick'", true);
   Rows slow_rows;
   std::vector<Rows> quick_rows(10);
   for (int i = 0; i < 5; ++i) tasks.spawn(collect(*database, quick, {}, quick_rows[static_cast<std::size_t>(i)]));
@@ -1168,7 +1162,7 @@ TEST_F(PostgresTest, ASlowStreamOutlivesTheStatementTimeout) {
   Options chosen = options();
   chosen.statement_timeout_ms = 300;
   open(chosen);
-  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 20000)", 1);
+  const Statement s = must_prepare("SELECT repeat('x', 1000) FROM generate_series(1, 20000)");
   std::size_t rows = 0;
   bool failed = false;
   run([](PostgresTest& test, const Statement& statement, std::size_t& count, bool& broke) -> Task<void> {
@@ -1193,7 +1187,7 @@ TEST_F(PostgresTest, ASlowStreamOutlivesTheStatementTimeout) {
 }
 
 TEST_F(PostgresTest, ARowOfAHundredMegabytes) {
-  const Statement s = must_prepare("SELECT repeat('0123456789', 10000000), :k::int", 1);
+  const Statement s = must_prepare("SELECT repeat('0123456789', 10000000), :k::int");
   for (int i = 0; i < 2; ++i) {
     const Rows rows = fetch(s, {"7"});
     ASSERT_FALSE(rows.error) << rows.error->message;
@@ -1205,10 +1199,10 @@ TEST_F(PostgresTest, ARowOfAHundredMegabytes) {
   Options chosen = options();
   chosen.max_row_bytes = 1 << 20;
   open(chosen);
-  const Rows refused = fetch(must_prepare("SELECT repeat('0123456789', 10000000), :k::int", 1), {"7"});
+  const Rows refused = fetch(must_prepare("SELECT repeat('0123456789', 10000000), :k::int"), {"7"});
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->failure, Failure::statement);
-  EXPECT_EQ(fetch(must_prepare("SELECT 1", 2)).rows, (std::vector<Row>{{"1"}}));
+  EXPECT_EQ(fetch(must_prepare("SELECT 1")).rows, (std::vector<Row>{{"1"}}));
 }
 
 TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
@@ -1216,7 +1210,7 @@ TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
       "CREATE OR REPLACE FUNCTION loud(n int) RETURNS int LANGUAGE plpgsql AS "
       "$$ BEGIN RAISE NOTICE 'called with %', n; PERFORM set_config('application_name', 'renamed', false); RETURN n; "
       "END $$");
-  const Statement shared = must_prepare("SELECT loud(:n::int)", 1, true);
+  const Statement shared = must_prepare("SELECT loud(:n::int)", true);
   std::vector<Rows> answers(30);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     tasks.spawn(collect(*database, shared, {std::to_string(i)}, answers[i]));
@@ -1225,10 +1219,10 @@ TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_EQ(answers[i].rows, (std::vector<Row>{{std::to_string(i)}}));
   }
-  const Rows stream = fetch(must_prepare("SELECT loud(n) FROM generate_series(1, 3000) n", 2));
+  const Rows stream = fetch(must_prepare("SELECT loud(n) FROM generate_series(1, 3000) n"));
   EXPECT_EQ(stream.rows.size(), 3000u);
   EXPECT_EQ(database->counters().notices, 3030u);
-  (void)fetch(must_prepare("LISTEN news", 3));
+  (void)fetch(must_prepare("LISTEN news"));
   Cluster::shared().psql("NOTIFY news, 'hello'");
   EXPECT_TRUE(turn_until([&] { return database->counters().notifications == 1; }));
   EXPECT_EQ(fetch(shared, {"5"}).rows, (std::vector<Row>{{"5"}}));
@@ -1241,15 +1235,72 @@ TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
   open(one_connection);
   Cluster::shared().psql(
       "DROP TABLE IF EXISTS stale; CREATE TABLE stale (a int, b text); INSERT INTO stale VALUES (1, 'x')");
-  const Statement s = must_prepare("SELECT * FROM stale WHERE a = :a", 1, true);
+  const Statement s = must_prepare("SELECT * FROM stale WHERE a = :a", true);
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
   // Same columns, other plan: nobody notices.
   Cluster::shared().psql("ALTER TABLE stale ADD COLUMN c int; ALTER TABLE stale DROP COLUMN c");
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
   // Somebody has discarded the session's statements.
-  (void)fetch(must_prepare("DEALLOCATE ALL", 2, true));
+  (void)fetch(must_prepare("DEALLOCATE ALL", true));
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
   EXPECT_GE(database->counters().reprepared, 1u);
+}
+
+// As when the configuration is read again: the connections stay, and the statements are others.
+TEST_F(PostgresTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
+  for (const std::size_t pipeline : {std::size_t{1}, std::size_t{16}}) {
+    Options chosen = options();
+    chosen.pool_size = 1;
+    chosen.batch = pipeline;
+    open(chosen);
+    const Statement stays = must_prepare("SELECT 'stays', :k::text", true);
+    std::optional<StatementId> last;
+    for (int i = 0; i < 20; ++i) {
+      const std::string number = std::to_string(i);
+      const Statement one = must_prepare("SELECT " + number + ", :k::text AS \"" + number + "\"", true);
+      EXPECT_TRUE(!last || (one.id.slot == last->slot && one.id.serial > last->serial));
+      last = one.id;
+      EXPECT_EQ(must_prepare("SELECT 'stays', :k::text", true).id, stays.id);
+      std::vector<Rows> answers(8);
+      for (Rows& answer : answers) tasks.spawn(collect(*database, &answer == &answers[3] ? stays : one, {"x"}, answer));
+      // Every other time nobody waits until the answers have come.
+      if (i % 2 == 0) {
+        turn_until([&] { return answers[1].blocks != 0 || i % 4 == 0; });
+        tasks.cancel();
+        settle();
+      }
+      settle();
+      for (Rows& answer : answers) {
+        const bool other = &answer == &answers[3];
+        if (i % 2 == 0 && answer.rows.empty()) continue;
+        EXPECT_EQ(answer.rows, (std::vector<Row>{{other ? "stays" : number, "x"}})) << answer.error->message;
+        EXPECT_EQ(answer.columns, (other ? stays : one).columns.data());
+      }
+    }
+    const Statement count = must_prepare("SELECT count(*)::text FROM pg_prepared_statements", true);
+    EXPECT_EQ(fetch(count).rows, (std::vector<Row>{{"2"}})) << "the server has no others";
+  }
+}
+
+TEST_F(PostgresTest, WhatIsKnownOfAStatementGoesWithIt) {
+  Options chosen = options();
+  chosen.pool_size = 1;
+  open(chosen);
+  Cluster::shared().psql(
+      "DROP TABLE IF EXISTS two, three; CREATE TABLE two (a int, b int); INSERT INTO two VALUES (1, 2)");
+  std::optional<Statement> s = must_prepare("SELECT * FROM two", true);
+  const StatementId id = s->id;
+  Cluster::shared().psql("ALTER TABLE two RENAME b TO c");
+  EXPECT_EQ(fetch(*s).names, (std::vector<std::string>{"a", "c"}));
+  s = must_prepare("SELECT * FROM two", true);  // has the other columns, and is another statement
+  EXPECT_NE(s->id, id);
+  s.reset();
+  for (int i = 0; i < 2; ++i) {
+    s.reset();
+    s = must_prepare("SELECT * FROM two WHERE a = " + std::to_string(i), true);
+    EXPECT_LE(s->id.slot, 1u);
+    EXPECT_EQ(fetch(*s).columns, s->columns.data());
+  }
 }
 
 using Names = std::vector<std::string>;
@@ -1300,7 +1351,7 @@ TEST_F(ChangingColumns, AreAnsweredAsTheyAre) {
     open(way);
     Cluster::shared().psql(
         "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'x')");
-    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", way.one_row);
     Rows rows = ask(s);
     EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "x"}}));
     EXPECT_EQ(rows.columns, s.columns.data());
@@ -1350,7 +1401,7 @@ TEST_F(ChangingColumns, MayBeOfTypesOfTheDatabasesOwn) {
         "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); CREATE TYPE own.other AS ENUM ('sad', 'ok');"
         "CREATE TYPE own.pair AS (n int, m own.mood);"
         "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok')");
-    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", way.one_row);
     std::uint64_t look_ups = 0;
     const auto ask_after_change = [&] {
       if (!way.prepared) {
@@ -1407,7 +1458,7 @@ TEST_F(ChangingColumns, OfAStatementThatWasPreparedWithTypesOfTheDatabasesOwn) {
         "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
         "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); CREATE TYPE own.pair AS (n int, t text);"
         "CREATE TABLE changing (a int, b own.mood); INSERT INTO changing VALUES (1, 'ok')");
-    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", 1, way.one_row);
+    const Statement s = must_prepare("SELECT * FROM changing WHERE a::text = :a", way.one_row);
     EXPECT_EQ(ask(s).columns, s.columns.data());
     alter("ALTER COLUMN b TYPE own.pair USING ROW(1, 'x')::own.pair");
     if (!way.prepared) (void)fetch(s, {"1"});
@@ -1424,7 +1475,7 @@ TEST_F(ChangingColumns, AreFoundOnEveryConnection) {
   Cluster::shared().psql(
       "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b int);"
       "INSERT INTO changing SELECT n, n FROM generate_series(1, 20000) n");
-  const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''", 1);
+  const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''");
   EXPECT_EQ(ask(s).rows.size(), 20'000u);
   EXPECT_GT(database->open_connections(), 2u);
   alter("ADD COLUMN c int");
@@ -1440,7 +1491,7 @@ TEST_F(ChangingColumns, WhenNoneAreLeftTheStatementFailsUntilThereAreSome) {
     open(way);
     Cluster::shared().psql(
         "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int); INSERT INTO changing VALUES (1)");
-    const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''", 1, way.one_row);
+    const Statement s = must_prepare("SELECT * FROM changing WHERE :a::text <> ''", way.one_row);
     EXPECT_EQ(ask(s).rows, (std::vector<Row>{{"1"}}));
     alter("DROP COLUMN a");
     std::vector<Rows> answers(5);
@@ -1468,7 +1519,7 @@ TEST_F(ChangingColumns, RecoverWhenTheCatalogCanBeReadAgain) {
       "CREATE TYPE own.mood AS ENUM ('sad', 'ok'); GRANT USAGE ON SCHEMA own TO scram_user;"
       "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok');"
       "GRANT SELECT ON changing TO scram_user");
-  const Statement s = must_prepare("SELECT * FROM changing", 1, true);
+  const Statement s = must_prepare("SELECT * FROM changing", true);
   EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1", "ok"}}));
   Cluster::shared().psql("REVOKE SELECT ON pg_catalog.pg_type FROM PUBLIC");
   alter("ALTER COLUMN b TYPE own.mood USING b::own.mood");
@@ -1493,7 +1544,7 @@ TEST_F(ChangingColumns, DoNotNeedTheirClients) {
     Cluster::shared().psql(
         "DROP TABLE IF EXISTS changing; DROP SCHEMA IF EXISTS own CASCADE; CREATE SCHEMA own;"
         "CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'ok')");
-    const Statement s = must_prepare("SELECT * FROM changing", 1, way.one_row);
+    const Statement s = must_prepare("SELECT * FROM changing", way.one_row);
     for (int turns = 0; turns < 12; ++turns) {
       const std::string type = "own.mood" + std::to_string(turns);
       Cluster::shared().psql("CREATE TYPE " + type + " AS ENUM ('ok'); ALTER TABLE changing ALTER COLUMN b TYPE " +
@@ -1529,7 +1580,7 @@ TEST_F(ChangingColumns, DoNotNeedTheirClients) {
 
 TEST_F(PostgresTest, AStatementThatCannotBeParsedAnyMoreRecoversWhenItCan) {
   Cluster::shared().psql("DROP TABLE IF EXISTS gone; CREATE TABLE gone (a int); INSERT INTO gone VALUES (1)");
-  const Statement s = must_prepare("SELECT a FROM gone", 1, true);
+  const Statement s = must_prepare("SELECT a FROM gone", true);
   Cluster::shared().psql("DROP TABLE gone");
   std::vector<Rows> answers(5);
   for (Rows& answer : answers) tasks.spawn(collect(*database, s, {}, answer));
@@ -1544,15 +1595,16 @@ TEST_F(PostgresTest, AStatementThatCannotBeParsedAnyMoreRecoversWhenItCan) {
 
 TEST_F(PostgresTest, SessionsAreReadOnlyAndOpenTransactionsEndTheConnection) {
   Cluster::shared().psql("DROP TABLE IF EXISTS guarded; CREATE TABLE guarded (a int)");
-  const Rows refused = fetch(must_prepare("INSERT INTO guarded VALUES (1)", 1));
+  const Rows refused = fetch(must_prepare("INSERT INTO guarded VALUES (1)"));
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->sqlstate, "25006");
-  Statement begin = must_prepare("SELECT 1", 2, true);
+  Statement begin = must_prepare("SELECT 1", true);
   begin.text = "BEGIN";  // which prepare() refuses
+  database->give_id(begin);
   begin.columns.clear();
   (void)fetch(begin);
   EXPECT_TRUE(turn_until([&] { return database->counters().lost == 1; }));
-  EXPECT_EQ(fetch(must_prepare("SELECT 1", 3, true)).rows, (std::vector<Row>{{"1"}}));
+  EXPECT_EQ(fetch(must_prepare("SELECT 1", true)).rows, (std::vector<Row>{{"1"}}));
 }
 
 TEST_F(PostgresTest, AuthenticatesByEveryMethodThatIsAllowed) {
@@ -1605,11 +1657,10 @@ TEST_F(PostgresTlsTest, LookUpsAndStreamsAreWhole) {
     Options chosen = tls_options();
     chosen.batch = batch;
     open(chosen);
-    const Statement version =
-        must_prepare("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()", 0, true);
+    const Statement version = must_prepare("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()", true);
     EXPECT_EQ(fetch(version).rows, (std::vector<Row>{{"t", "TLSv1.3"}}));
-    const Statement one = must_prepare("SELECT :n::int * 2, repeat('z', :n::int)", 1, true);
-    const Statement many = must_prepare("SELECT n, repeat('y', n % 50) FROM generate_series(1, 60000) n", 2);
+    const Statement one = must_prepare("SELECT :n::int * 2, repeat('z', :n::int)", true);
+    const Statement many = must_prepare("SELECT n, repeat('y', n % 50) FROM generate_series(1, 60000) n");
     std::vector<Rows> ones(300);
     Rows all[2];
     for (std::size_t i = 0; i < ones.size(); ++i) {
@@ -1634,7 +1685,7 @@ TEST_F(PostgresTlsTest, LookUpsAndStreamsAreWhole) {
 // More than the socket takes at once, both ways.
 TEST_F(PostgresTlsTest, LargeValuesGoThere) {
   open(tls_options());
-  const Statement s = must_prepare("SELECT md5(:a::text), :a::text", 1, true);
+  const Statement s = must_prepare("SELECT md5(:a::text), :a::text", true);
   const std::string md5 = "SELECT md5(repeat('0123456789', 2000000))";
   std::string large;
   large.reserve(20'000'000);
@@ -1649,8 +1700,8 @@ TEST_F(PostgresTlsTest, WhatNobodyReadsIsCancelledAndTheConnectionGoesOn) {
   Options chosen = tls_options();
   chosen.pool_size = 1;
   open(chosen);
-  const Statement endless = must_prepare("SELECT generate_series(1, 1000000000) AS n, repeat('x', 1000)", 1);
-  const Statement one = must_prepare("SELECT 1", 2, true);
+  const Statement endless = must_prepare("SELECT generate_series(1, 1000000000) AS n, repeat('x', 1000)");
+  const Statement one = must_prepare("SELECT 1", true);
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
     auto made = co_await db.query(statement, {}, {});
@@ -1667,7 +1718,7 @@ TEST_F(PostgresTlsTest, WhatNobodyReadsIsCancelledAndTheConnectionGoesOn) {
 
 TEST_F(PostgresTlsTest, AnEndedSessionIsReplaced) {
   open(tls_options());
-  const Statement one = must_prepare("SELECT 1", 2, true);
+  const Statement one = must_prepare("SELECT 1", true);
   Cluster::shared().psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'");
   EXPECT_TRUE(turn_until([&] { return database->counters().lost == 1; }));
   EXPECT_EQ(fetch(one).rows, (std::vector<Row>{{"1"}}));
@@ -1691,7 +1742,7 @@ TEST_F(PostgresTest, RequestsWaitForAConnectionAndFailWhenNoneCanBeHad) {
   chosen.wait_ms = 150;
   chosen.wait_limit = 3;
   open(chosen);
-  const Statement s = must_prepare("SELECT n, repeat('y', 1000) FROM generate_series(1, 50000) n", 1);
+  const Statement s = must_prepare("SELECT n, repeat('y', 1000) FROM generate_series(1, 50000) n");
   // With two connections, one stream at a time: the other connection is for short requests.
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
@@ -1704,7 +1755,7 @@ TEST_F(PostgresTest, RequestsWaitForAConnectionAndFailWhenNoneCanBeHad) {
   std::vector<Rows> waiting(5);
   for (Rows& rows : waiting) tasks.spawn(collect(*database, s, {}, rows));
   EXPECT_EQ(tasks.size(), 3u) << "beyond the limit the answer comes at once";
-  const Rows quick = fetch(must_prepare("SELECT 1", 2, true));
+  const Rows quick = fetch(must_prepare("SELECT 1", true));
   EXPECT_EQ(quick.rows, (std::vector<Row>{{"1"}}));
   settle();
   EXPECT_GE(reactor->now() - before, 150ms);
@@ -1727,8 +1778,8 @@ TEST_F(PostgresTest, OneConnectionServesStreamsAndShortRequestsInTurn) {
   chosen.pool_size = 1;
   chosen.wait_ms = 10'000;
   open(chosen);
-  const Statement stream = must_prepare("SELECT n FROM generate_series(1, 20000) n", 1);
-  const Statement object = must_prepare("SELECT :k::int", 2, true);
+  const Statement stream = must_prepare("SELECT n FROM generate_series(1, 20000) n");
+  const Statement object = must_prepare("SELECT :k::int", true);
   std::vector<Rows> streams(10);
   std::vector<Rows> objects(100);
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -1748,7 +1799,7 @@ TEST_F(PostgresTest, WithoutPreparedStatementsEverythingRunsAlone) {
   Options chosen = options();
   chosen.prepared = false;
   open(chosen);
-  const Statement s = must_prepare("SELECT :k::int, count(*) FROM pg_prepared_statements", 1, true);
+  const Statement s = must_prepare("SELECT :k::int, count(*) FROM pg_prepared_statements", true);
   std::vector<Rows> answers(50);
   for (std::size_t i = 0; i < answers.size(); ++i) tasks.spawn(collect(*database, s, {std::to_string(i)}, answers[i]));
   settle();
@@ -1767,7 +1818,7 @@ TEST_F(PostgresTest, IdleConnectionsAreClosedButOne) {
   Options chosen = options();
   chosen.idle_ms = 1000;
   open(chosen);
-  const Statement s = must_prepare("SELECT n FROM generate_series(1, 20000) n", 1);
+  const Statement s = must_prepare("SELECT n FROM generate_series(1, 20000) n");
   std::vector<Rows> answers(5);
   for (Rows& rows : answers) tasks.spawn(collect(*database, s, {}, rows));
   settle();
@@ -1790,8 +1841,8 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
   chosen.wait_ms = 300;
   open(chosen);
   EXPECT_TRUE(ping(2s));
-  const Statement object = must_prepare("SELECT :k::int", 1, true);
-  const Statement stream = must_prepare("SELECT generate_series(1, 1000000000), repeat('z', 100)", 2);
+  const Statement object = must_prepare("SELECT :k::int", true);
+  const Statement stream = must_prepare("SELECT generate_series(1, 1000000000), repeat('z', 100)");
   EXPECT_EQ(fetch(object, {"1"}).rows, (std::vector<Row>{{"1"}}));
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
@@ -1843,7 +1894,7 @@ TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   chosen.wait_ms = 5000;
   chosen.batch = GetParam();
   open(chosen);
-  const Statement object = must_prepare("SELECT :k::int, repeat(:k::text, 30)", 1, true);
+  const Statement object = must_prepare("SELECT :k::int, repeat(:k::text, 30)", true);
   struct Tally {
     std::size_t right = 0, wrong = 0, failed = 0;
     bool stop = false;
@@ -1882,7 +1933,7 @@ TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
 }
 
 TEST_F(PostgresTest, ATerminatedBackendIsReplaced) {
-  const Statement s = must_prepare("SELECT pg_backend_pid()", 1, true);
+  const Statement s = must_prepare("SELECT pg_backend_pid()", true);
   const std::string pid = *fetch(s).rows.at(0).at(0);
   Cluster::shared().psql("SELECT pg_terminate_backend(" + pid + ")");
   const Rows rows = fetch(s);
@@ -1903,13 +1954,12 @@ TEST_F(PostgresTest, NobodyListens) {
 
 TEST_F(PostgresTest, CopyGivesNoRows) {
   for (const bool one_row : {true, false}) {
-    const Rows rows =
-        fetch(must_prepare("COPY (SELECT generate_series(1, 100000)) TO STDOUT", one_row ? 1 : 2, one_row));
+    const Rows rows = fetch(must_prepare("COPY (SELECT generate_series(1, 100000)) TO STDOUT", one_row));
     ASSERT_TRUE(rows.error);
     EXPECT_EQ(rows.error->failure, Failure::statement);
   }
   EXPECT_EQ(database->counters().lost, 0u);
-  EXPECT_EQ(fetch(must_prepare("SELECT 1", 3)).rows, (std::vector<Row>{{"1"}}));
+  EXPECT_EQ(fetch(must_prepare("SELECT 1")).rows, (std::vector<Row>{{"1"}}));
 }
 
 }  // namespace

@@ -50,11 +50,11 @@ class PostgresParallel : public testing::PostgresWriting {
 
   static constexpr std::string_view all = "SELECT n, text FROM wide WHERE ctid >= :ctid_from AND ctid < :ctid_to";
 
-  Result<Statement> try_parallel(std::string_view text, std::uint32_t id, ParallelReading reading) {
-    return run(database->prepare_parallel(text, id, {}, reading));
+  Result<Statement> try_parallel(std::string_view text, ParallelReading reading) {
+    return run(database->prepare_parallel(text, {}, reading));
   }
-  Statement parallel(std::string_view text = all, ParallelReading reading = {.connections = 4}, std::uint32_t id = 1) {
-    auto made = try_parallel(text, id, reading);
+  Statement parallel(std::string_view text = all, ParallelReading reading = {.connections = 4}) {
+    auto made = try_parallel(text, reading);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : Statement{};
   }
@@ -114,14 +114,13 @@ class PostgresParallel : public testing::PostgresWriting {
 TEST_F(PostgresParallel, GivesTheTableInOrderAndOutOfIt) {
   const auto wanted = expected();
   ASSERT_EQ(wanted.size(), static_cast<std::size_t>(row_count));
-  std::uint32_t id = 1;
   for (const bool named : {true, false}) {
     Options chosen = small_ranges();
     chosen.prepared = named;
     open(chosen);
     for (const std::uint32_t connections : {1U, 2U, 4U}) {
-      const Statement ordered = parallel(all, {.connections = connections}, id++);
-      const Statement unordered = parallel(all, {.connections = connections, .ordered = false}, id++);
+      const Statement ordered = parallel(all, {.connections = connections});
+      const Statement unordered = parallel(all, {.connections = connections, .ordered = false});
       for (int i = 0; i < 2; ++i) {  // with plans that are known, too
         const Answer in_order = answer(ordered);
         ASSERT_FALSE(in_order.error) << in_order.error->message;
@@ -141,7 +140,7 @@ TEST_F(PostgresParallel, IsOneSnapshotWhateverOthersWrite) {
   const auto wanted = expected();
   for (const bool ordered : {true, false}) {
     fill();
-    const Statement s = parallel(all, {.connections = 4, .ordered = ordered}, ordered ? 1 : 2);
+    const Statement s = parallel(all, {.connections = 4, .ordered = ordered});
     const Answer got = answer(s, {}, [](std::size_t block) {
       if (block > 6) return;
       const std::string step = std::to_string(block);
@@ -178,8 +177,8 @@ TEST_F(PostgresParallel, RequestsThatCompeteRunWithFewerConnections) {
   const auto wanted = expected();
   for (const std::size_t pool_size : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
     open(small_ranges(pool_size));
-    const Statement ordered = parallel(all, {.connections = 4}, 1);
-    const Statement unordered = parallel(all, {.connections = 4, .ordered = false}, 2);
+    const Statement ordered = parallel(all, {.connections = 4});
+    const Statement unordered = parallel(all, {.connections = 4, .ordered = false});
     Answer answers[8];
     for (std::size_t i = 0; i < 8; ++i) tasks.spawn(read(i % 2 == 0 ? ordered : unordered, answers[i]));
     settle();
@@ -219,7 +218,7 @@ TEST_F(PostgresParallel, LeavesItsConnectionsClean) {
 TEST_F(PostgresParallel, ARangeThatFailsEndsTheAnswer) {
   for (const bool ordered : {true, false}) {
     const Statement s = parallel("SELECT n, 1 / (n - 15000) FROM wide WHERE ctid >= :ctid_from AND ctid < :ctid_to",
-                                 {.connections = 3, .ordered = ordered}, ordered ? 1 : 2);
+                                 {.connections = 3, .ordered = ordered});
     const Answer got = answer(s);
     ASSERT_TRUE(got.error);
     EXPECT_EQ(got.error->sqlstate, "22012");
@@ -263,7 +262,7 @@ TEST_F(PostgresParallel, ASmallTableIsReadByOne) {
   EXPECT_EQ(database->counters().parallel_requests, 1U);
   EXPECT_EQ(database->counters().parallel_helpers, 0U);
   psql("TRUNCATE wide");
-  const Answer none = answer(parallel(all, {.connections = 4}, 2));
+  const Answer none = answer(parallel(all, {.connections = 4}));
   ASSERT_FALSE(none.error);
   EXPECT_TRUE(none.rows.empty());
 }
@@ -316,7 +315,6 @@ TEST_F(PostgresParallel, EachConnectionHasTheRole) {
 TEST_F(PostgresParallel, RefusesWhatCannotBeReadInRanges) {
   const std::string range = " WHERE ctid >= :ctid_from AND ctid < :ctid_to";
   psql("CREATE OR REPLACE VIEW longest AS SELECT ctid, n FROM wide LIMIT 10");
-  std::uint32_t id = 10;
   for (const std::string& text : {
            "SELECT n FROM wide" + range + " ORDER BY n",
            "SELECT n FROM wide" + range + " ORDER BY ctid",
@@ -337,7 +335,7 @@ TEST_F(PostgresParallel, RefusesWhatCannotBeReadInRanges) {
            std::string("SELECT n FROM wide"),
            "SELECT :ctid_from::tid, n FROM wide" + range,
        }) {
-    const auto made = try_parallel(text, id++, {.connections = 2});
+    const auto made = try_parallel(text, {.connections = 2});
     ASSERT_FALSE(made) << text;
     EXPECT_EQ(made.error().failure, Failure::statement) << text;
     EXPECT_TRUE(made.error().message.starts_with("parallel: ")) << text << made.error().message;
@@ -349,7 +347,7 @@ TEST_F(PostgresParallel, RefusesWhatCannotBeReadInRanges) {
            "SELECT n FROM (SELECT ctid, n FROM wide WHERE n > 5) w" + range,
            "WITH w AS (SELECT ctid, n FROM wide) SELECT n FROM w" + range + " AND n < 100",
        }) {
-    const auto made = try_parallel(text, id++, {.connections = 2});
+    const auto made = try_parallel(text, {.connections = 2});
     ASSERT_TRUE(made) << text << made.error().message;
     EXPECT_FALSE(answer(*made).error) << text;
   }

@@ -278,18 +278,16 @@ core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, c
 }
 
 Pool::Habit& Pool::habit(const Statement& statement) {
-  if (statement.id >= habits_.size()) habits_.resize(statement.id + 1);
-  Habit& habit = habits_[statement.id];
-  if (!habit.known) {
-    habit.known = true;
-    habit.exclusive = !statement.one_row;
-  }
+  const auto [slot, serial] = statement.id;
+  if (slot >= habits_.size()) habits_.resize(slot + 1);
+  Habit& habit = habits_[slot];
+  if (habit.serial != serial) habit = {.serial = serial, .exclusive = !statement.one_row};
   return habit;
 }
 
 bool Pool::prefers_exclusive(const Statement& statement) {
   if (!may_repeat()) return true;
-  return statement.id != unnamed_statement && habit(statement).exclusive;
+  return statement.id.is_named() && habit(statement).exclusive;
 }
 
 void Pool::was_small(const Statement& statement) {
@@ -299,14 +297,14 @@ void Pool::was_small(const Statement& statement) {
   known.exclusive = false;
 }
 
-void Pool::was_slow(std::uint32_t statement) {
-  if (statement == unnamed_statement || statement >= habits_.size()) return;
-  habits_[statement].small_results = 0;
-  habits_[statement].exclusive = true;
+void Pool::was_slow(StatementId id) {
+  if (id.slot >= habits_.size() || habits_[id.slot].serial != id.serial) return;
+  habits_[id.slot].small_results = 0;
+  habits_[id.slot].exclusive = true;
 }
 
 void Pool::was_large(const Statement& statement, bool overflowed) {
-  if (statement.id == unnamed_statement) return;
+  if (!statement.id.is_named()) return;
   Habit& known = habit(statement);
   known.small_results = 0;
   if (!overflowed) return;

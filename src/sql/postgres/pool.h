@@ -77,7 +77,7 @@ class Pool {
   // Whether a statement's next request is worth a connection for itself; learns from how large its results are.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
-  void was_slow(std::uint32_t statement);  // its id
+  void was_slow(StatementId id);  // its id
   void was_large(const Statement& statement, bool overflowed);
 
  private:
@@ -86,7 +86,7 @@ class Pool {
     Query* last = nullptr;
   };
   struct Habit {
-    bool known = false;
+    std::uint64_t serial = 0;  // of the statement that it is of
     bool exclusive = true;
     std::uint16_t small_results = 0;  // in a row
     std::uint16_t enough = 8;         // small results until the statement is shared
@@ -139,7 +139,7 @@ class Pool {
   Instant retry_at_{};
   Error last_failure_;
   std::uint64_t random_;
-  std::vector<Habit> habits_;  // by Statement::id
+  std::vector<Habit> habits_;  // by StatementId::slot
   Retry retry_timer_;
   Hook serve_hook_;
   ColumnLists column_lists_;

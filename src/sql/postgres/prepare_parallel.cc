@@ -20,7 +20,6 @@ Error refused(std::string why) { return {Failure::statement, {}, "parallel: " + 
 // A statement of our own, with one column or none.
 Statement own(std::string text, std::string_view column = {}, std::uint32_t type = 0) {
   Statement statement;
-  statement.id = unnamed_statement;
   statement.text = std::move(text);
   if (type != 0) statement.columns.push_back({std::string(column), builtin_type(type), type});
   return statement;
@@ -78,11 +77,10 @@ core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::strin
 
 }  // namespace
 
-core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, std::uint32_t id,
-                                                         std::span<const Parameter> declared,
+core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, std::span<const Parameter> declared,
                                                          const ParallelReading& reading) {
   const std::string source(text);
-  auto prepared = co_await prepare(source, id, declared);
+  auto prepared = co_await prepare(source, declared);
   if (!prepared) co_return std::unexpected(std::move(prepared.error()));
   Statement statement = std::move(*prepared);
   const auto parsed = parse_parameters(source, PlaceholderStyle::dollar);
@@ -95,8 +93,8 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
     }
   }
 
-  // A generic plan, which only a statement that is prepared by SQL has.
-  const std::string name = "sluice_parallel_" + std::to_string(statement.id);
+  // A generic plan, which only a statement that is prepared by SQL has. A refused one may stay under its name.
+  const std::string name = "sluice_parallel_" + std::to_string(++explained_);
   const auto types = co_await names_of_types(pool_, statement);
   if (!types) co_return std::unexpected(types.error());
   std::string values;

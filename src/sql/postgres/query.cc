@@ -379,7 +379,7 @@ Result<Block> Query::take_piece() {
   }
   const Block block{piece_.columns, piece_.fields, piece_.rows, piece_.finished};
   if (piece_.finished) {
-    if (statement_->id != unnamed_statement) {
+    if (statement_->id.is_named()) {
       const bool quick = pool_.reactor().now() - placed_at_ < std::chrono::milliseconds(pool_.options().slow_ms);
       if (quick && bytes_ <= small_bytes && rows_ < Connection::shared_rows) {
         pool_.was_small(*statement_);

@@ -21,9 +21,6 @@ namespace sluice::sql::postgres {
 
 class Pool;
 
-// Statement::id of statements that are parsed anew each time.
-inline constexpr std::uint32_t unnamed_statement = 0xffffffffU;
-
 // One statement on its way, from waiting for a connection to its last row; as a Cursor, its rows.
 class Query final : public sql::Cursor {
  public:

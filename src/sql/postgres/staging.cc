@@ -21,13 +21,12 @@ constexpr Duration longest_pause = 200ms;
 
 Statement own_statement(std::string text) {
   Statement statement;
-  statement.id = unnamed_statement;
   statement.text = std::move(text);
   return statement;
 }
 
 Statement unnamed(Statement statement) {
-  statement.id = unnamed_statement;
+  statement.id = {};
   return statement;
 }
 

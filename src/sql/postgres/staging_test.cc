@@ -20,16 +20,14 @@ class PostgresStaging : public testing::PostgresWriting {
 
   // Rows of `written` with id and name; those with an id from 0 to 999 are the set.
   const SetPlan& plan() {
-    if (!plan_) plan_ = made("SELECT id FROM written WHERE id BETWEEN 0 AND 999", 11);
+    if (!plan_) plan_ = made("SELECT id FROM written WHERE id BETWEEN 0 AND 999");
     return *plan_;
   }
   // `existing` is empty: all of the table, and nothing is deleted.
-  SetPlan made(std::string existing, std::uint32_t first_id) {
-    auto table = run(describe_table(*database, Dialect::postgres, "written", 10));
+  SetPlan made(std::string existing) {
+    auto table = run(describe_table(*database, Dialect::postgres, "written"));
     EXPECT_TRUE(table) << table.error().message;
-    SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}},
-                   .existing = std::move(existing),
-                   .first_id = first_id};
+    SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}}, .existing = std::move(existing)};
     auto prepared = run(prepare_set(*database, Dialect::postgres, *table, std::move(set), {}));
     EXPECT_TRUE(prepared) << prepared.error().message;
     return prepared ? std::move(*prepared) : SetPlan{};
@@ -195,7 +193,7 @@ TEST_F(PostgresStaging, WhatIsWrittenToFindRefusedRowsIsUndoneAndHasTheSettings)
     Options chosen = options(1);
     chosen.prepared = prepared;
     open(std::move(chosen));
-    const SetPlan all = made("", 40);
+    const SetPlan all = made("");
     EXPECT_FALSE(all.remove);
     for (const bool commit : {true, false}) {
       const Setting who[] = {{.name = "test.who", .value = "ada"}};
@@ -217,7 +215,7 @@ TEST_F(PostgresStaging, WhatIsWrittenToFindRefusedRowsIsUndoneAndHasTheSettings)
 TEST_F(PostgresStaging, RefusedRowsAreFoundWhereverTheyAre) {
   open(options(1));
   psql("ALTER TABLE written ADD CHECK (name <> 'bad')");
-  const SetPlan all = made("", 40);
+  const SetPlan all = made("");
   std::vector<std::string> ids;
   for (int id = 0; id < 5000; ++id) ids.push_back(std::to_string(id));
   const auto found = [&](const std::vector<std::size_t>& bad) {
@@ -329,7 +327,7 @@ TEST_F(PostgresStaging, DestroyedAtAnyMomentItLeavesTheOldSetOrTheNew) {
 
 TEST_F(PostgresStaging, WhatAnotherTransactionChangedIsTriedAgain) {
   psql("INSERT INTO written VALUES (1, 'a'), (2, 'b')");
-  const Statement change = prepare("UPDATE written SET name = 'theirs' WHERE id = 1", 30);
+  const Statement change = prepare("UPDATE written SET name = 'theirs' WHERE id = 1");
   for (const std::uint32_t retries : {0u, 3u}) {
     auto other = database->begin({});
     ASSERT_TRUE(run(other->execute(change, {})));
@@ -355,7 +353,7 @@ TEST_F(PostgresStaging, WhatAnotherTransactionChangedIsTriedAgain) {
 
 TEST_F(PostgresStaging, ADeadlineEndsItsTransaction) {
   psql("INSERT INTO written VALUES (1, 'a')");
-  const Statement change = prepare("UPDATE written SET name = 'theirs' WHERE id = 1", 30);
+  const Statement change = prepare("UPDATE written SET name = 'theirs' WHERE id = 1");
   auto other = database->begin({});
   ASSERT_TRUE(run(other->execute(change, {})));
   const auto outcome = run(put(*database, plan(), {{"1", "ours"}}, {.deadline = reactor->now() + 300ms}));

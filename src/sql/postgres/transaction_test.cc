@@ -17,12 +17,12 @@ class PostgresTransaction : public testing::PostgresWriting {
     const auto arguments = texts(values);
     return run(transaction.execute(statement, arguments));
   }
-  Statement insert() { return prepare("INSERT INTO written VALUES (:id, :name)", 1); }
+  Statement insert() { return prepare("INSERT INTO written VALUES (:id, :name)"); }
 };
 
 TEST_F(PostgresTransaction, IsSeenWhenItHasBeenCommitted) {
   const Statement add = insert();
-  const Statement rename = prepare("UPDATE written SET name = name || :more RETURNING id, name", 2);
+  const Statement rename = prepare("UPDATE written SET name = name || :more RETURNING id, name");
   const auto transaction = database->begin({});
   EXPECT_EQ(execute(*transaction, add, {"1", "a"})->changes, 1u);
   EXPECT_EQ(execute(*transaction, add, {"2", nullptr})->changes, 1u);
@@ -54,7 +54,7 @@ TEST_F(PostgresTransaction, ALastStatementCommitsWithItself) {
 
 TEST_F(PostgresTransaction, MoreRowsThanAskedForAreNotCommitted) {
   psql("INSERT INTO written VALUES (1, 'a'), (2, 'b')");
-  const Statement rename = prepare("UPDATE written SET name = 'c' RETURNING id", 2);
+  const Statement rename = prepare("UPDATE written SET name = 'c' RETURNING id");
   auto transaction = database->begin({});
   auto done = run(transaction->finish(rename, {}, 1));
   ASSERT_FALSE(done);
@@ -108,7 +108,7 @@ TEST_F(PostgresTransaction, DestroyedAtAnyMomentItIsRolledBack) {
 
 TEST_F(PostgresTransaction, AStatementThatRunsIsCancelledWithIt) {
   open(options(1));
-  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text");
   auto transaction = database->begin({});
   std::optional<Result<Written>> result;
   tasks.spawn(keep(transaction->execute(slow, {}), result));
@@ -151,7 +151,7 @@ TEST_F(PostgresTransaction, ErrorsUndoAllOfIt) {
   open(options(1));
   psql("DROP TABLE IF EXISTS late; CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
   const Statement add = insert();
-  const Statement add_late = prepare("INSERT INTO late VALUES (:id)", 4);
+  const Statement add_late = prepare("INSERT INTO late VALUES (:id)");
   auto transaction = database->begin({});
   EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
   auto wrong = execute(*transaction, add, {"1", "b"});
@@ -223,7 +223,7 @@ TEST_F(PostgresTransaction, WhatTheCommitRefusesIsToldApart) {
 TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
   open(options(1));
   psql("INSERT INTO written SELECT n, repeat('x', 1000000) FROM generate_series(1, 20) n");
-  const Statement all = prepare("UPDATE written SET id = id RETURNING name", 5);
+  const Statement all = prepare("UPDATE written SET id = id RETURNING name");
   auto transaction = database->begin({});
   const auto refused = execute(*transaction, all);
   ASSERT_FALSE(refused);
@@ -235,8 +235,8 @@ TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
 TEST_F(PostgresTransaction, TwoThatMeetAreAConflictAndTheSecondTryIsNone) {
   psql("INSERT INTO written VALUES (1, '10'), (2, '10')");
   // Write skew: each takes from one row what it has seen of both.
-  const Statement sum = prepare("SELECT sum(name::int) FROM written", 6);
-  const Statement take = prepare("UPDATE written SET name = (name::int - 15)::text WHERE id = :id::int", 7);
+  const Statement sum = prepare("SELECT sum(name::int) FROM written");
+  const Statement take = prepare("UPDATE written SET name = (name::int - 15)::text WHERE id = :id::int");
   const TransactionOptions serializable{.isolation = Isolation::serializable, .settings = {}};
   auto first = database->begin(serializable);
   auto second = database->begin(serializable);
@@ -262,7 +262,7 @@ TEST_F(PostgresTransaction, TwoThatMeetAreAConflictAndTheSecondTryIsNone) {
 
 TEST_F(PostgresTransaction, ADeadlockIsAConflict) {
   psql("INSERT INTO written VALUES (1, ''), (2, '')");
-  const Statement mark = prepare("UPDATE written SET name = name || :by WHERE id = :id::int", 8);
+  const Statement mark = prepare("UPDATE written SET name = name || :by WHERE id = :id::int");
   auto first = database->begin({});
   auto second = database->begin({});
   EXPECT_TRUE(execute(*first, mark, {"a", "1"}));
@@ -291,7 +291,7 @@ TEST_F(PostgresTransaction, ADeadlockIsAConflict) {
 
 TEST_F(PostgresTransaction, ADeadlineEndsIt) {
   open(options(1));
-  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text");
   const Statement add = insert();
   auto transaction = database->begin({.deadline = reactor->now() + 300ms, .settings = {}});
   EXPECT_TRUE(execute(*transaction, add, {"5", "a"}));
@@ -307,7 +307,7 @@ TEST_F(PostgresTransaction, ADeadlineEndsIt) {
 TEST_F(PostgresTransaction, ALostConnectionIsTold) {
   open(options(1));
   const Statement add = insert();
-  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text", 3);
+  const Statement slow = prepare("INSERT INTO written SELECT 1, pg_sleep(60)::text");
   const std::string end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'";
   auto transaction = database->begin({});
   EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
@@ -354,8 +354,7 @@ TEST_F(PostgresTransaction, ItsSettingsAreItsOwn) {
   open(options(1));
   const Statement ask = prepare(
       "SELECT current_setting('app.who', true), current_setting('app.tenant', true), "
-      "current_setting('transaction_isolation')",
-      9);
+      "current_setting('transaction_isolation')");
   const std::vector<Setting> settings{{"app.who", "o'hara"}, {"app.tenant", "7"}};
   for (const auto& [isolation, name] :
        {std::pair{Isolation::standard, "read committed"}, std::pair{Isolation::read_committed, "read committed"},
@@ -377,11 +376,10 @@ TEST_F(PostgresTransaction, WhatItSetsForTheSessionEndsWithIt) {
   chosen.statement_timeout_ms = 60'000;
   open(chosen);
   const Statement set =
-      prepare("SELECT set_config('app.who', :who, false), set_config('search_path', 'pg_temp', false)", 1);
+      prepare("SELECT set_config('app.who', :who, false), set_config('search_path', 'pg_temp', false)");
   const Statement ask = prepare(
       "SELECT coalesce(current_setting('app.who', true), ''), current_setting('search_path'),"
-      " current_setting('statement_timeout')",
-      2);
+      " current_setting('statement_timeout')");
   const auto asked = [&] {
     std::string all;
     const auto transaction = database->begin({});
@@ -414,16 +412,15 @@ TEST_F(PostgresTransaction, WhatItSetsForTheSessionEndsWithIt) {
 TEST_F(PostgresTransaction, WhatItChangesInTheSessionEndsWithIt) {
   psql("DO $$ BEGIN CREATE ROLE leaked; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
   open(options(1));
-  const std::vector<Statement> changes{prepare("SET ROLE leaked", 1), prepare("SET SESSION AUTHORIZATION leaked", 2),
-                                       prepare("CREATE TEMPORARY TABLE written (id int, name text)", 3),
-                                       prepare("SELECT pg_advisory_lock(4)", 4), prepare("LISTEN leaked", 5)};
-  const Statement fails = prepare("SELECT 1 / (id - id) FROM (SELECT 1 AS id) one", 6);
+  const std::vector<Statement> changes{prepare("SET ROLE leaked"), prepare("SET SESSION AUTHORIZATION leaked"),
+                                       prepare("CREATE TEMPORARY TABLE written (id int, name text)"),
+                                       prepare("SELECT pg_advisory_lock(4)"), prepare("LISTEN leaked")};
+  const Statement fails = prepare("SELECT 1 / (id - id) FROM (SELECT 1 AS id) one");
   const Statement ask = prepare(
       "SELECT current_user::text || ' ' || session_user::text || ' ' || to_regclass('written')::oid::regclass::text "
       "|| ' ' || (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) || ' ' || "
       "(SELECT count(*) FROM pg_listening_channels()) || ' ' ||"
-      " (SELECT count(*) FROM pg_class WHERE relname = 'written')",
-      7);
+      " (SELECT count(*) FROM pg_class WHERE relname = 'written')");
   enum class End { commits, finishes, fails, leaves };
   for (const End end : {End::commits, End::finishes, End::fails, End::leaves}) {
     for (const Statement& change : changes) {
@@ -456,10 +453,10 @@ TEST_F(PostgresTransaction, WhatOnlyReadsIsRefusedIfItWrites) {
       "$$ INSERT INTO written VALUES (n, 'f') RETURNING id $$");
   open(options(1));
   const Statement add = insert();
-  const Statement writes = prepare("SELECT writes(:n::int)", 2);
-  const Statement makes_writable = prepare("SELECT set_config('transaction_read_only', 'off', true)", 3);
-  const Statement ask = prepare(
-      "SELECT count(*) || current_setting('transaction_read_only') || current_setting('app.x') FROM written", 4);
+  const Statement writes = prepare("SELECT writes(:n::int)");
+  const Statement makes_writable = prepare("SELECT set_config('transaction_read_only', 'off', true)");
+  const Statement ask =
+      prepare("SELECT count(*) || current_setting('transaction_read_only') || current_setting('app.x') FROM written");
   const std::vector<Setting> first{{"app.x", "first"}};
   const std::vector<Setting> second{{"app.x", "second"}};
   // Which of its statements comes first makes no difference.

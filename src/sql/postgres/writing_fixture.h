@@ -71,8 +71,8 @@ class PostgresWriting : public ::testing::Test {
     return std::move(result.value());
   }
 
-  Statement prepare(std::string_view text, std::uint32_t id) {
-    auto prepared = run(database->prepare_writing(text, id, {}));
+  Statement prepare(std::string_view text) {
+    auto prepared = run(database->prepare_writing(text, {}));
     EXPECT_TRUE(prepared) << prepared.error().message;
     return prepared ? std::move(*prepared) : Statement{};
   }
@@ -98,14 +98,15 @@ class PostgresWriting : public ::testing::Test {
     return turn_until([this] {
       return psql(
                  "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sluice' AND xact_start IS NOT "
-                 "NULL AND backend_start >= '" + started_ + "'") == "0" &&
+                 "NULL AND backend_start >= '" +
+                 started_ + "'") == "0" &&
              staged() <= staged_before_;
     });
   }
   // Whether the database answers, with each connection that it may have.
   bool is_usable() {
     const Statement one =
-        prepare("INSERT INTO written VALUES (-1, :name) ON CONFLICT (id) DO UPDATE SET name = excluded.name", 900);
+        prepare("INSERT INTO written VALUES (-1, :name) ON CONFLICT (id) DO UPDATE SET name = excluded.name");
     for (std::size_t i = 0; i < 3; ++i) {
       const auto transaction = database->begin({});
       const auto arguments = texts({"usable"});

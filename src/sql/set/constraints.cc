@@ -146,10 +146,9 @@ std::vector<Constraints::Constraint> named_checks(std::string_view table, std::s
   return checks;
 }
 
-core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database, Dialect dialect,
-                                                                        std::uint32_t id) {
+core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database, Dialect dialect) {
   const bool postgres = dialect == Dialect::postgres;
-  auto statement = co_await database.prepare(postgres ? postgres_constraints : sqlite_tables, id, {});
+  auto statement = co_await database.prepare(postgres ? postgres_constraints : sqlite_tables, {});
   if (!statement) co_return std::unexpected(std::move(statement.error()));
   auto cursor = co_await database.query(*statement, {}, {});
   if (!cursor) co_return std::unexpected(std::move(cursor.error()));

@@ -32,10 +32,9 @@ class Constraints {
 // The columns that a broken rule is about, as far as it says so itself or `known`, which may be null, does.
 [[nodiscard]] std::span<const std::string> broken_columns(const BrokenRule& rule, const Constraints* known);
 
-// Of all tables, read once. `id` is of a statement that nobody else uses.
+// Of all tables, read once.
 [[nodiscard]] core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database,
-                                                                                      Dialect dialect,
-                                                                                      std::uint32_t id);
+                                                                                      Dialect dialect);
 
 // The names in an SQL expression: of columns, and of functions and keywords too. Texts are passed over.
 [[nodiscard]] std::vector<std::string> names_in(std::string_view expression);

@@ -340,10 +340,9 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
   }
   SetPlan plan;
   plan.dialect = dialect;
-  std::uint32_t id = options.first_id;
   std::vector<Column> existing_columns;
   if (!options.existing.empty()) {
-    auto existing = co_await database.prepare(options.existing, id++, declared);
+    auto existing = co_await database.prepare(options.existing, declared);
     if (!existing) co_return std::unexpected(std::move(existing.error()));
     for (const SetColumn& column : options.columns) {
       if (!column.key || column.shared) continue;
@@ -411,7 +410,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     }
   }
   for (Wanted& one : wanted) {
-    auto statement = co_await database.prepare_writing(one.probe, id++, declared);
+    auto statement = co_await database.prepare_writing(one.probe, declared);
     if (!statement) {
       statement.error().position = 0;  // in a text that nobody has written
       co_return std::unexpected(std::move(statement.error()));
@@ -419,6 +418,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     auto parsed = parse_parameters(one.text, style);
     if (!parsed) co_return std::unexpected(std::move(parsed.error()));
     statement->text = std::move(parsed->text);
+    database.give_id(*statement);
     for (const Parameter& parameter : statement->parameters) {
       if (one.own || parameter.name == first_row_parameter || parameter.name == last_row_parameter) continue;
       if (std::ranges::find(plan.parameters, parameter.name, &Parameter::name) == plan.parameters.end()) {

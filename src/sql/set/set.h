@@ -27,11 +27,9 @@ struct SetColumn {
 
 struct SetOptions {
   std::vector<SetColumn> columns;
-  std::string existing;        // the SELECT of what the set may change; empty: all of the table, and nothing is deleted
-  bool removes = true;         // what `existing` selects and the set does not have
-  std::uint32_t first_id = 0;  // of `statements` statements
+  std::string existing;  // the SELECT of what the set may change; empty: all of the table, and nothing is deleted
+  bool removes = true;   // what `existing` selects and the set does not have
 };
-inline constexpr std::uint32_t set_statements = 12;
 
 // Made at start, immutable, shared by all cores.
 struct SetPlan {

@@ -65,14 +65,14 @@ Equality equality_of(std::string_view text) {
 }
 
 // What columns make of values. PostgreSQL says the types of a statement's columns, which are never domains.
-core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& table, std::uint32_t id) {
+core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& table) {
   if (dialect == Dialect::sqlite) {
     for (TableColumn& column : table.columns) column.kind = sqlite_column_kind(column.type);
     co_return Result<void>{};
   }
   std::string names;
   for (const TableColumn& column : table.columns) names += (names.empty() ? "" : ", ") + quoted_identifier(column.name);
-  const auto statement = co_await database.prepare("SELECT " + names + " FROM " + table.name, id, {});
+  const auto statement = co_await database.prepare("SELECT " + names + " FROM " + table.name, {});
   if (!statement) co_return std::unexpected(statement.error());
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const auto& type = statement->columns[i].type;
@@ -137,13 +137,13 @@ std::string quoted_identifier(std::string_view name) {
   return quoted + '"';
 }
 
-core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, std::string name, std::uint32_t id) {
+core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, std::string name) {
   Table table;
   const auto dot = name.find('.');
   if (dot != name.npos) table.name = quoted_identifier(name.substr(0, dot)) + '.';
   table.name += quoted_identifier(name.substr(dot == name.npos ? 0 : dot + 1));
 
-  auto statement = co_await database.prepare(dialect == Dialect::postgres ? postgres_columns : sqlite_columns, id, {});
+  auto statement = co_await database.prepare(dialect == Dialect::postgres ? postgres_columns : sqlite_columns, {});
   if (!statement) co_return std::unexpected(std::move(statement.error()));
   // to_regclass() reads an identifier as SQL does; the pragma takes the bare name.
   const Argument argument{.text = dialect == Dialect::postgres ? std::string_view(table.name) : std::string_view(name)};
@@ -184,7 +184,7 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
   if (table.columns.empty()) {
     co_return std::unexpected(Error{Failure::statement, {}, "there is no table \"" + name + "\"", 0});
   }
-  if (auto known = co_await find_kinds(database, dialect, table, id); !known) {
+  if (auto known = co_await find_kinds(database, dialect, table); !known) {
     co_return std::unexpected(std::move(known.error()));
   }
   co_return table;

@@ -58,8 +58,7 @@ enum class Dialect : std::uint8_t { postgres, sqlite };
 [[nodiscard]] std::string quoted_identifier(std::string_view name);
 
 // A table or view by its name as the configuration writes it: `films`, or `archive.films`; unquoted, and its case
-// counts. `id` is of a statement that nobody else uses. Failure::statement: there is none.
-[[nodiscard]] core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, std::string name,
-                                                       std::uint32_t id);
+// counts. Failure::statement: there is none.
+[[nodiscard]] core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, std::string name);
 
 }  // namespace sluice::sql

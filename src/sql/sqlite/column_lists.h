@@ -10,8 +10,8 @@
 namespace sluice::sql::sqlite {
 
 // The lists of columns that one core's blocks name. Where a table has changed since its statement was described, that
-// is another list than the statement's. Every list stays as it is, at its place, as long as this (Block::columns); so
-// there are as many as the schema has made different ones, and one that comes back is found again.
+// is another list than the statement's. Every list stays as it is, at its place, as long as its statement
+// (Block::columns); so there are as many as the schema has made different ones, and one that comes back is found again.
 class ColumnLists {
  public:
   // The statement's own list where its columns have these names, else one that is kept here.
@@ -19,7 +19,7 @@ class ColumnLists {
 
  private:
   struct List {
-    std::uint32_t statement;
+    StatementId statement;
     std::vector<Column> columns;
   };
   std::vector<List> lists_;

@@ -48,10 +48,15 @@ class CommitListenerTest : public testing::Test, public ChangeSink {
     co_return;
   }
 
-  Result<Written> execute(std::string_view sql, std::vector<Argument> arguments = {}) {
-    auto statement = writer->describe(sql, next_id_++, {});
+  Statement describe(std::string_view sql) {
+    auto statement = writer->describe(sql, {});
     EXPECT_TRUE(statement) << statement.error().message;
-    return loop.run(writer->execute(*loop.reactor, loop.mailbox, *statement, arguments, {}));
+    if (!statement) return {};
+    ids->give(*statement);
+    return *std::move(statement);
+  }
+  Result<Written> execute(std::string_view sql, std::vector<Argument> arguments = {}) {
+    return loop.run(writer->execute(*loop.reactor, loop.mailbox, describe(sql), arguments, {}));
   }
   // What has been told since the last call. The letter was posted before the answer, which has come.
   std::vector<std::string> news() { return std::exchange(told, {}); }
@@ -63,9 +68,7 @@ class CommitListenerTest : public testing::Test, public ChangeSink {
   core::TaskGroup tasks;
   std::unique_ptr<CommitListener> listener;
   std::vector<std::string> told;
-
- private:
-  std::uint32_t next_id_ = 0;
+  std::shared_ptr<StatementIds> ids = std::make_shared<StatementIds>();
 };
 
 TEST_F(CommitListenerTest, TellsWhichTablesACommitHasChanged) {
@@ -92,28 +95,26 @@ TEST_F(CommitListenerTest, WhatChangesNothingOrIsRolledBackIsNotTold) {
   EXPECT_EQ(news(), News{});
   {
     const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {});
-    const auto insert = writer->describe("INSERT INTO tags VALUES (1, :tag)", 50, {});
-    ASSERT_TRUE(insert);
-    ASSERT_TRUE(loop.run(transaction->execute(*insert, texts({"x"}))));
+    const auto insert = describe("INSERT INTO tags VALUES (1, :tag)");
+    ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"x"}))));
     EXPECT_EQ(news(), News{}) << "not before the commit";
   }
   ASSERT_TRUE(execute("INSERT INTO films VALUES (2, 'b')"));
   EXPECT_EQ(news(), News{R"(0 {"tables":["films"]})"}) << "and nothing of the one before, which was rolled back";
 
   const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {});
-  const auto insert = writer->describe("INSERT INTO tags VALUES (1, :tag)", 60, {});
-  ASSERT_TRUE(loop.run(transaction->execute(*insert, texts({"x"}))));
+  const auto insert = describe("INSERT INTO tags VALUES (1, :tag)");
+  ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"x"}))));
   ASSERT_TRUE(loop.run(transaction->commit()));
   EXPECT_EQ(news(), News{R"(0 {"tables":["tags"]})"});
 }
 
 TEST_F(CommitListenerTest, AStatementThatIsCompiledAnewIsLookedAtAnew) {
-  const auto insert = writer->describe("INSERT INTO other VALUES (1)", 70, {});
-  ASSERT_TRUE(insert);
-  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, *insert, {}, {})));
+  const auto insert = describe("INSERT INTO other VALUES (1)");
+  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, insert, {}, {})));
   file.execute("CREATE TRIGGER later AFTER INSERT ON other BEGIN INSERT INTO log VALUES ('x'); END");
   EXPECT_EQ(news(), News{});
-  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, *insert, {}, {})));
+  ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, insert, {}, {})));
   EXPECT_EQ(news(), News{R"(1 {"tables":["LOG"]})"});
 }
 

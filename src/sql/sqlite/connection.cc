@@ -320,7 +320,7 @@ void Connection::read_shape(Prepared& prepared) {
   const int columns = sqlite3_column_count(prepared.handle);
   prepared.columns.clear();
   prepared.names.clear();
-  prepared.listed_for = nullptr;
+  prepared.listed_for = 0;
   for (int i = 0; i < columns; ++i) {
     const char* const type = sqlite3_column_decltype(prepared.handle, i);
     prepared.columns.push_back(sqlite_column_kind(type == nullptr ? "" : type));
@@ -341,12 +341,13 @@ void Connection::refresh(Prepared& prepared) {
   }
 }
 
-Result<Prepared*> Connection::prepare_cached(std::uint32_t id, std::string_view text) {
+Result<Prepared*> Connection::prepare_cached(std::uint32_t slot, std::string_view text) {
+  SLUICE_ASSERT(slot != StatementId::unnamed);
   auto prepared = prepare(text, true, nullptr);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
-  if (id >= cache_.size()) cache_.resize(id + 1);
-  cache_[id] = *std::move(prepared);
-  return cache_[id].get();
+  if (slot >= cache_.size()) cache_.resize(slot + 1);
+  cache_[slot] = *std::move(prepared);
+  return cache_[slot].get();
 }
 
 // Of what compiles: "name" that is no column, which SQLite takes for a text. Triggers and views of the database may
@@ -373,7 +374,7 @@ std::optional<Error> Connection::misspelt(const ParsedSql& parsed, std::string_v
   return std::move(error);
 }
 
-Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, std::span<const Parameter> declared) {
+Result<Statement> Connection::describe(std::string_view text, std::span<const Parameter> declared) {
   auto parsed = parse_parameters(text, PlaceholderStyle::question);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
 
@@ -400,7 +401,6 @@ Result<Statement> Connection::describe(std::string_view text, std::uint32_t id, 
   }
 
   Statement statement;
-  statement.id = id;
   statement.text = std::move(parsed->text);
   for (std::string& name : parsed->names) {
     const auto known =

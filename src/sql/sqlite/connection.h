@@ -50,9 +50,9 @@ struct Prepared {
   std::uint32_t uses = 0;  // look-ups on the core, and those of them that turned out too large for it
   std::uint32_t overflows = 0;
 
-  // The list that a look-up's rows name for these columns, found for the statement whose own list is `listed_for`.
-  std::span<const Column> list;
-  const Column* listed_for = nullptr;
+  // The list that a look-up's rows name, where the columns are not those of the statement of this serial number.
+  std::span<const Column> other_list;
+  std::uint64_t listed_for = 0;
 };
 
 // One sqlite3 connection with its cache of prepared statements. Used by one thread at a time.
@@ -64,18 +64,17 @@ class Connection {
 
   [[nodiscard]] sqlite3* get() const { return database_; }
 
-  // The statement `id`, from the cache if it is there with this very text.
-  [[nodiscard]] Result<Prepared*> prepared(std::uint32_t id, std::string_view text) {
-    if (id < cache_.size() && cache_[id] && cache_[id]->text == text) [[likely]]
-      return cache_[id].get();
-    return prepare_cached(id, text);
+  // The statement of this slot, from the cache if it is there with this very text.
+  [[nodiscard]] Result<Prepared*> prepared(std::uint32_t slot, std::string_view text) {
+    if (slot < cache_.size() && cache_[slot] && cache_[slot]->text == text) [[likely]]
+      return cache_[slot].get();
+    return prepare_cached(slot, text);
   }
   // A statement that SQLite has compiled anew (the schema has changed) is described again.
   void refresh(Prepared& prepared);
 
   // Parses and checks a statement whose placeholders are :name, and says what the callers of all cores need.
-  [[nodiscard]] Result<Statement> describe(std::string_view text, std::uint32_t id,
-                                           std::span<const Parameter> declared);
+  [[nodiscard]] Result<Statement> describe(std::string_view text, std::span<const Parameter> declared);
 
   // One of our own statements (BEGIN, a pragma), which the rules for the configuration's statements do not bind.
   [[nodiscard]] Result<void> run(const char* sql);
@@ -88,7 +87,7 @@ class Connection {
   Connection(sqlite3* database, Purpose purpose) : database_(database), purpose_(purpose) {}
   [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
-  [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t id, std::string_view text);
+  [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t slot, std::string_view text);
   [[nodiscard]] std::optional<Error> misspelt(const ParsedSql& parsed, std::string_view source);
   void read_shape(Prepared& prepared);
   static int authorize(void* self, int action, const char* first, const char* second, const char* database,
@@ -100,7 +99,7 @@ class Connection {
   bool own_statement_ = false;                    // the authorizer lets everything pass
   const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's text
   std::vector<std::string> compiled_writes_;      // tables that what SQLite compiled last writes
-  std::vector<std::unique_ptr<Prepared>> cache_;  // by Statement::id
+  std::vector<std::unique_ptr<Prepared>> cache_;  // by StatementId::slot
 };
 
 // Of rows that are longer than TransactionOptions::result_bytes.

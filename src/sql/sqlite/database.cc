@@ -93,10 +93,11 @@ SqliteDatabase::~SqliteDatabase() {
   sqlite3_finalize(commit_);
 }
 
-core::Task<Result<Statement>> SqliteDatabase::prepare(std::string_view text, std::uint32_t id,
-                                                      std::span<const Parameter> declared) {
+core::Task<Result<Statement>> SqliteDatabase::prepare(std::string_view text, std::span<const Parameter> declared) {
   budget_ = unlimited;
-  co_return connection_->describe(text, id, declared);
+  auto statement = connection_->describe(text, declared);
+  if (statement) give_id(*statement);
+  co_return statement;
 }
 
 core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Statement& statement,
@@ -107,7 +108,7 @@ core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Stateme
     return refuse(Failure::timed_out, "the deadline has passed before the statement began");
   }
   budget_ = unlimited;
-  auto found = connection_->prepared(statement.id, statement.text);
+  auto found = connection_->prepared(statement.id.slot, statement.text);
   if (!found) [[unlikely]]
     return std::unexpected(std::move(found.error()));
   sqlite::Prepared& prepared = **found;
@@ -116,7 +117,8 @@ core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Stateme
     auto outcome = look_up(prepared, statement, arguments, *block);
     if (outcome && *outcome == Outcome::complete) [[likely]] {
       ++counters_.look_ups;
-      return Result<std::unique_ptr<Cursor>>(std::make_unique<LookUpCursor>(*this, prepared.list, std::move(block)));
+      const std::span<const Column> columns = prepared.other_list.empty() ? statement.columns : prepared.other_list;
+      return Result<std::unique_ptr<Cursor>>(std::make_unique<LookUpCursor>(*this, columns, std::move(block)));
     }
     give_back(std::move(block));
     if (!outcome) return std::unexpected(std::move(outcome.error()));
@@ -139,9 +141,10 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
   budget_ = look_up_budget;
   int code = sqlite3_step(prepared.handle);
   connection_->refresh(prepared);
-  if (prepared.listed_for != statement.columns.data()) [[unlikely]] {
-    prepared.list = scans_->column_lists().find(statement, prepared.names);
-    prepared.listed_for = statement.columns.data();
+  if (prepared.listed_for != statement.id.serial) [[unlikely]] {
+    const auto list = scans_->column_lists().find(statement, prepared.names);
+    prepared.other_list = list.data() == statement.columns.data() ? std::span<const Column>{} : list;
+    prepared.listed_for = statement.id.serial;
   }
   bool complete = true;
   while (code == SQLITE_ROW) {
@@ -217,10 +220,12 @@ core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
   co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
 }
 
-core::Task<Result<Statement>> SqliteDatabase::prepare_writing(std::string_view text, std::uint32_t id,
+core::Task<Result<Statement>> SqliteDatabase::prepare_writing(std::string_view text,
                                                               std::span<const Parameter> declared) {
   if (writer_ == nullptr) co_return refuse(Failure::statement, "the database cannot be written to");
-  co_return writer_->describe(text, id, declared);
+  auto statement = writer_->describe(text, declared);
+  if (statement) give_id(*statement);
+  co_return statement;
 }
 
 class SqliteDatabase::Writing final : public Transaction {

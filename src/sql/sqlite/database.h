@@ -39,12 +39,12 @@ class SqliteDatabase final : public Database {
                                                                     SqliteWriter* writer = nullptr);
   ~SqliteDatabase() override;
 
-  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<Result<Statement>> prepare(std::string_view text,
                                                       std::span<const Parameter> declared) override;
   [[nodiscard]] core::Async<Result<std::unique_ptr<Cursor>>> query(const Statement& statement,
                                                                    std::span<const Argument> arguments,
                                                                    const QueryOptions& options) override;
-  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text, std::uint32_t id,
+  [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text,
                                                               std::span<const Parameter> declared) override;
   // What this core reads after an end has seen what was written.
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options) override;

@@ -44,10 +44,10 @@ class Films {
     std::filesystem::remove_all(directory_);
   }
 
-  Statement prepare(std::string_view text, std::uint32_t id) {
+  Statement prepare(std::string_view text) {
     Statement statement;
     core::TaskGroup group;
-    group.spawn(store(*database, text, id, statement));
+    group.spawn(store(*database, text, statement));
     return statement;
   }
   void turn() {
@@ -61,15 +61,15 @@ class Films {
   std::unique_ptr<SqliteDatabase> database;
 
  private:
-  static core::Task<void> store(SqliteDatabase& from, std::string_view text, std::uint32_t id, Statement& into) {
-    into = (co_await from.prepare(text, id, {})).value();
+  static core::Task<void> store(SqliteDatabase& from, std::string_view text, Statement& into) {
+    into = (co_await from.prepare(text, {})).value();
   }
   std::filesystem::path directory_;
 };
 
 void look_up(benchmark::State& state, std::string_view text, std::string_view prefix, ParameterType type) {
   Films films;
-  const Statement statement = films.prepare(text, 1);
+  const Statement statement = films.prepare(text);
   char key[32];
   std::size_t turn = 0;
   std::uint32_t random = 1;
@@ -109,7 +109,7 @@ core::Task<void> drain(SqliteDatabase& from, const Statement& statement, std::si
 
 void scan(benchmark::State& state) {
   Films films;
-  const Statement statement = films.prepare("SELECT * FROM films", 1);
+  const Statement statement = films.prepare("SELECT * FROM films");
   std::size_t rows = 0;
   for (auto _ : state) {
     bool done = false;

@@ -47,13 +47,13 @@ class SqliteDatabaseTest : public ::testing::Test {
   }
   Statement prepare(std::string_view text, std::vector<Parameter> declared = {}) {
     if (!database) open();
-    auto prepared = loop.run(database->prepare(text, next_id_++, declared));
+    auto prepared = loop.run(database->prepare(text, declared));
     EXPECT_TRUE(prepared) << text << ": " << prepared.error().message;
     return prepared ? *std::move(prepared) : Statement{};
   }
   Error prepare_error(std::string_view text) {
     if (!database) open();
-    auto prepared = loop.run(database->prepare(text, next_id_++, {}));
+    auto prepared = loop.run(database->prepare(text, {}));
     EXPECT_FALSE(prepared) << text;
     return prepared ? Error{} : prepared.error();
   }
@@ -109,7 +109,6 @@ class SqliteDatabaseTest : public ::testing::Test {
   std::unique_ptr<SqliteDatabase> database;
 
  private:
-  std::uint32_t next_id_ = 0;
 };
 
 // Opening
@@ -435,14 +434,18 @@ TEST_F(SqliteDatabaseTest, AStatementThatNoLongerFitsIsRefusedUntilItDoes) {
   EXPECT_EQ(rows(scan, {}).error().failure, Failure::statement);
 }
 
-// The same id with another text (a new configuration) is another statement.
-TEST_F(SqliteDatabaseTest, TellsStatementsOfOneIdApart) {
+// As when the configuration is read again: the connections stay.
+TEST_F(SqliteDatabaseTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
   open();
-  const auto first = loop.run(database->prepare("SELECT id FROM films WHERE slug = :s", 7, {}));
-  const auto second = loop.run(database->prepare("SELECT score FROM films WHERE slug = :s", 7, {}));
+  std::optional<Statement> first = prepare("SELECT id FROM films WHERE slug = :s");
+  const StatementId id = first->id;
+  EXPECT_EQ(prepare("SELECT id FROM films WHERE slug = :s").id, id);
   EXPECT_EQ(rows(*first, texts({"alien"})), (Rows{{"1"}}));
-  EXPECT_EQ(rows(*second, texts({"alien"})), (Rows{{"8.5"}}));
-  EXPECT_EQ(rows(*first, texts({"alien"})), (Rows{{"1"}}));
+  first.reset();
+  const Statement second = prepare("SELECT score FROM films WHERE slug = :s");
+  EXPECT_EQ(second.id.slot, id.slot);
+  EXPECT_NE(second.id, id);
+  EXPECT_EQ(rows(second, texts({"alien"})), (Rows{{"8.5"}}));
 }
 
 // Scans
@@ -655,8 +658,8 @@ TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
     // The client takes its time: as long as another statement that runs into a later deadline.
     const Instant later = with.reactor->now() + std::chrono::milliseconds(3100);
     Statement wait = statement;
-    wait.id = 1'000;
     wait.text = endless;
+    from.give_id(wait);
     wait.columns.resize(1);
     EXPECT_FALSE(co_await from.query(wait, {}, {later}));
     co_return co_await (*cursor)->next();

@@ -138,7 +138,7 @@ class ScanCursor final : public Cursor {
 
 void ScanConnection::begin(const Statement& statement, OwnedArguments arguments, std::size_t whole) {
   SLUICE_ASSERT(running_ == nullptr);
-  id_ = statement.id;
+  slot_ = statement.id.slot;
   text_ = statement.text;
   one_row_ = statement.one_row;
   whole_ = whole;
@@ -182,7 +182,7 @@ Result<void> ScanConnection::start() {
     if (auto begun = connection_->run("BEGIN"); !begun) return begun;
     in_transaction_ = true;
   }
-  auto prepared = connection_->prepared(id_, text_);
+  auto prepared = connection_->prepared(slot_, text_);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   running_ = *prepared;
   return sqlite::bind(running_->handle, arguments_.list);

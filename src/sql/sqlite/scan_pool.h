@@ -64,7 +64,7 @@ class ScanConnection {
   const SqliteOptions options_;
   std::unique_ptr<Connection> connection_;  // opened by the first fetch()
   Prepared* running_ = nullptr;
-  std::uint32_t id_ = 0;
+  std::uint32_t slot_ = 0;
   std::string text_;
   bool one_row_ = false;
   std::size_t whole_ = 0;

@@ -37,11 +37,10 @@ class SqliteStagingTest : public ::testing::Test {
     auto made = SqliteDatabase::open(file.options, *loop.reactor, loop.mailbox, loop.threads, writer.get());
     ASSERT_TRUE(made) << made.error().message;
     database = *std::move(made);
-    auto table = loop.run(describe_table(*database, Dialect::sqlite, "written", 1));
+    auto table = loop.run(describe_table(*database, Dialect::sqlite, "written"));
     ASSERT_TRUE(table) << table.error().message;
     SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}},
-                   .existing = "SELECT id FROM written WHERE id BETWEEN 0 AND 999",
-                   .first_id = 2};
+                   .existing = "SELECT id FROM written WHERE id BETWEEN 0 AND 999"};
     auto prepared = loop.run(prepare_set(*database, Dialect::sqlite, *table, std::move(set), {}));
     ASSERT_TRUE(prepared) << prepared.error().message;
     plan = std::move(*prepared);
@@ -205,9 +204,9 @@ TEST_F(SqliteStagingTest, RefusedRowsAreFoundWhereverTheyAre) {
 
 TEST_F(SqliteStagingTest, NoMoreRowsAreOfUseWhenAHundredAreWrong) {
   file.execute("CREATE TABLE strict (id INTEGER PRIMARY KEY, name TEXT) STRICT");
-  auto table = loop.run(describe_table(*database, Dialect::sqlite, "strict", 20));
+  auto table = loop.run(describe_table(*database, Dialect::sqlite, "strict"));
   ASSERT_TRUE(table) << table.error().message;
-  SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}}, .existing = "", .first_id = 21};
+  SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}}, .existing = ""};
   auto prepared = loop.run(prepare_set(*database, Dialect::sqlite, *table, std::move(set), {}));
   ASSERT_TRUE(prepared) << prepared.error().message;
   const auto staging = database->stage(*prepared, {});

@@ -30,7 +30,7 @@ struct SqliteWriter::Request : core::Letter {
   Request(core::Mailbox& mailbox, const Statement& statement, std::span<const Argument> given)
       : Letter(delivered),
         home(mailbox),
-        id(statement.id),
+        slot(statement.id.slot),
         text(statement.text),
         columns(statement.columns.size()),
         arguments(given) {}
@@ -38,7 +38,7 @@ struct SqliteWriter::Request : core::Letter {
   explicit Request(core::Mailbox& mailbox)
       : Letter(delivered),
         home(mailbox),
-        id(0),
+        slot(StatementId::unnamed),
         columns(0),
         arguments(std::span<const Argument>{}),
         does(Does::commit) {}
@@ -56,14 +56,14 @@ struct SqliteWriter::Request : core::Letter {
   Request(core::Mailbox& mailbox, Work given)
       : Letter(delivered),
         home(mailbox),
-        id(0),
+        slot(StatementId::unnamed),
         columns(0),
         arguments(std::span<const Argument>{}),
         does(Does::work),
         work(std::move(given)) {}
 
   core::Mailbox& home;
-  const std::uint32_t id;
+  const std::uint32_t slot;
   const std::string text;
   const std::size_t columns;
   const sqlite::OwnedArguments arguments;
@@ -236,11 +236,11 @@ std::size_t SqliteWriter::queued() const {
   return queue_->size;
 }
 
-Result<Statement> SqliteWriter::describe(std::string_view text, std::uint32_t id, std::span<const Parameter> declared) {
+Result<Statement> SqliteWriter::describe(std::string_view text, std::span<const Parameter> declared) {
   // The writer's own connection belongs to its thread.
   auto connection = sqlite::Connection::open(options_, sqlite::Purpose::write);
   if (!connection) return std::unexpected(std::move(connection.error()));
-  return (*connection)->describe(text, id, declared);
+  return (*connection)->describe(text, declared);
 }
 
 core::Task<Result<Written>> SqliteWriter::execute(core::Reactor& reactor, core::Mailbox& mailbox,
@@ -507,7 +507,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   if (request.expired.load(std::memory_order_relaxed)) {
     return refuse(Failure::timed_out, "the deadline has passed before the write began");
   }
-  auto prepared = connection_->prepared(request.id, request.text);
+  auto prepared = connection_->prepared(request.slot, request.text);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   sqlite3* const database = connection_->get();
   sqlite3_stmt* const handle = (*prepared)->handle;

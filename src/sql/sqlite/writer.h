@@ -43,8 +43,7 @@ class SqliteWriter {
   ~SqliteWriter();
 
   // At start, before execute() is called by any core: parses and describes a statement that may write.
-  [[nodiscard]] Result<Statement> describe(std::string_view text, std::uint32_t id,
-                                           std::span<const Parameter> declared);
+  [[nodiscard]] Result<Statement> describe(std::string_view text, std::span<const Parameter> declared);
 
   // From any core: `reactor` and `mailbox` are its own. `statement` outlives the call; the arguments are copied at
   // once. Destroying the task withdraws a request that has not begun; one that has may still be committed.

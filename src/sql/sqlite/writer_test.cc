@@ -35,8 +35,9 @@ class SqliteWriterTest : public ::testing::Test {
   }
   Statement describe(std::string_view text) {
     if (!writer) open();
-    auto described = writer->describe(text, next_id_++, {});
+    auto described = writer->describe(text, {});
     EXPECT_TRUE(described) << described.error().message;
+    if (described) ids->give(*described);
     return described ? *std::move(described) : Statement{};
   }
   Result<Written> execute(const Statement& statement, std::vector<Argument> arguments, Instant deadline = never) {
@@ -88,9 +89,7 @@ class SqliteWriterTest : public ::testing::Test {
   TempFile file;
   Loop loop;
   std::unique_ptr<SqliteWriter> writer;
-
- private:
-  std::uint32_t next_id_ = 0;
+  std::shared_ptr<StatementIds> ids = std::make_shared<StatementIds>();
 };
 
 TEST_F(SqliteWriterTest, Writes) {
@@ -138,7 +137,7 @@ TEST_F(SqliteWriterTest, Refuses) {
   open();
   for (const char* text : {"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT x", "RELEASE request", "ATTACH 'x' AS y",
                            "PRAGMA synchronous = 0", "INSERT INTO nowhere VALUES(1)", "INSERT INTO t VALUES(?1)"}) {
-    const auto described = writer->describe(text, 99, {});
+    const auto described = writer->describe(text, {});
     ASSERT_FALSE(described) << text;
     EXPECT_EQ(described.error().failure, Failure::statement);
   }
@@ -326,8 +325,8 @@ TEST_F(SqliteWriterTest, ReadersSeeWholeTransactions) {
     Loop own;
     auto database = SqliteDatabase::open(file.options, *own.reactor, own.mailbox, own.threads);
     ASSERT_TRUE(database) << database.error().message;
-    const auto one = own.run((*database)->prepare("SELECT amount FROM accounts WHERE id = :id", 1, {}));
-    const auto sum = own.run((*database)->prepare("SELECT sum(amount) FROM accounts", 2, {}));
+    const auto one = own.run((*database)->prepare("SELECT amount FROM accounts WHERE id = :id", {}));
+    const auto sum = own.run((*database)->prepare("SELECT sum(amount) FROM accounts", {}));
     ASSERT_TRUE(one && sum);
     const auto look_up = [&](std::string_view id) {
       const Argument argument{id};
@@ -362,7 +361,7 @@ TEST_F(SqliteWriterTest, ACoreReadsItsOwnWrites) {
   auto opened = SqliteDatabase::open(file.options, *loop.reactor, loop.mailbox, loop.threads, writer.get());
   ASSERT_TRUE(opened);
   SqliteDatabase& database = **opened;
-  const auto select = loop.run(database.prepare("SELECT name FROM t WHERE id = :id", 100, {}));
+  const auto select = loop.run(database.prepare("SELECT name FROM t WHERE id = :id", {}));
   ASSERT_TRUE(select);
   const auto by_id = [&] {
     const Argument one{"1"};
