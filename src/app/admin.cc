@@ -30,15 +30,15 @@ class Admin::Live final : public http::Handler {
 // Ready: not draining, and every database answers the first core.
 class Admin::Ready final : public http::Handler {
  public:
-  Ready(core::Core& core, std::span<Service* const> services) : core_(core), services_(services) {}
+  Ready(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
 
   core::Async<http::Response> handle(http::Request&) override { return find_out(); }
 
  private:
   core::Task<http::Response> find_out() {
-    Service& service = *services_[core_.index()];
-    if (service.draining()) co_return not_ready("The server is shutting down.");
-    const auto unready = co_await service.find_unready(core_.reactor().now() + readiness_wait);
+    Worker& worker = *workers_[core_.index()];
+    if (worker.draining()) co_return not_ready("The server is shutting down.");
+    const auto unready = co_await worker.find_unready(core_.reactor().now() + readiness_wait);
     if (unready) co_return not_ready("The database \"" + *unready + "\" does not answer.");
     co_return text_response("text/plain", "ready\n");
   }
@@ -49,14 +49,14 @@ class Admin::Ready final : public http::Handler {
   }
 
   core::Core& core_;
-  std::span<Service* const> services_;
+  std::span<Worker* const> workers_;
 };
 
 class Admin::Metrics final : public http::Handler {
  public:
-  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
-          const Changes* changes, const Residents* residents)
-      : core_(core), plan_(std::move(plan)), services_(services), changes_(changes), residents_(residents) {}
+  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, const Changes* changes,
+          const Residents* residents)
+      : core_(core), plan_(std::move(plan)), workers_(workers), changes_(changes), residents_(residents) {}
 
   core::Async<http::Response> handle(http::Request&) override { return gather(); }
 
@@ -71,14 +71,14 @@ class Admin::Metrics final : public http::Handler {
     RequestLog::Counters request_log;
     std::vector<files::Store::Counters> stores(plan_->options.stores.size());
     std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
-    std::vector<api::changes::Counters> changes(plan_->changes.size());
+    std::vector<api::changes::Counters> changes(plan_->feeds.size());
     std::vector<api::resident::Resident::Counters> answers(plan_->residents.size());
-    for (unsigned i = 0; i < services_.size(); ++i) {
-      Service::Snapshot snapshot;
+    for (unsigned i = 0; i < workers_.size(); ++i) {
+      Worker::Snapshot snapshot;
       if (i == core_.index()) {
-        snapshot = services_[i]->snapshot();
+        snapshot = workers_[i]->snapshot();
       } else {
-        auto answer = co_await core_.mesh().call(i, [service = services_[i]] { return service->snapshot(); });
+        auto answer = co_await core_.mesh().call(i, [worker = workers_[i]] { return worker->snapshot(); });
         if (!answer) continue;  // that core has ended
         snapshot = std::move(*answer);
       }
@@ -100,11 +100,11 @@ class Admin::Metrics final : public http::Handler {
     text.family("sluice_build_info", "gauge", "The version that runs.");
     text.sample("sluice_build_info", MetricsText::label("version", SLUICE_VERSION), 1);
     text.family("sluice_cores", "gauge", "Worker threads.");
-    text.sample("sluice_cores", {}, static_cast<double>(services_.size()));
+    text.sample("sluice_cores", {}, static_cast<double>(workers_.size()));
     text.family("sluice_io_info", "gauge", "What the cores wait for their sockets with.");
     text.sample("sluice_io_info", MetricsText::label("io", name_of(plan_->io.back_end)), 1);
     servers.render(text);
-    render(requests, plan_->routes, text);
+    render(requests, plan_->names, text);
     std::vector<std::string> names;
     for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
     databases.render(names, text);
@@ -115,7 +115,7 @@ class Admin::Metrics final : public http::Handler {
       render(stores, store_names, text);
     }
     if (!plan_->options.compression.codings.empty()) render(compression, text);
-    if (!plan_->websockets.empty()) render(websockets, text);
+    if (!plan_->options.websockets.empty()) render(websockets, text);
     if (plan_->request_log) {
       text.family("sluice_request_log_rows_total", "counter", "Requests that [request_log] wrote to its table.");
       text.sample("sluice_request_log_rows_total", {}, static_cast<double>(request_log.written));
@@ -124,7 +124,7 @@ class Admin::Metrics final : public http::Handler {
     }
     if (changes_ != nullptr) {
       std::vector<std::string> paths;
-      for (const std::size_t index : plan_->changes) paths.push_back(plan_->endpoints[index].changes->path);
+      for (const auto& feed : plan_->feeds) paths.push_back(feed.plan->path);
       render(changes, paths, text);
       render(changes_->listening(), names, text);
     }
@@ -143,12 +143,12 @@ class Admin::Metrics final : public http::Handler {
 
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
-  std::span<Service* const> services_;
+  std::span<Worker* const> workers_;
   const Changes* const changes_;      // null: nobody tells of any
   const Residents* const residents_;  // null: there are none
 };
 
-Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
+Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
              const Changes* changes, const Residents* residents)
     : server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
@@ -159,8 +159,8 @@ Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Servi
     handlers_.push_back(std::move(handler));
   };
   add("/livez", std::make_unique<Live>());
-  add("/readyz", std::make_unique<Ready>(core, services));
-  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), services, changes, residents));
+  add("/readyz", std::make_unique<Ready>(core, workers));
+  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), workers, changes, residents));
 }
 
 Admin::~Admin() = default;

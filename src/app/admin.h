@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/residents.h"
-#include "app/service.h"
+#include "app/worker.h"
 #include "core/core.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -16,8 +16,8 @@ namespace sluice::app {
 // The operators' listener, on the first core: /livez, /readyz, /metrics. It has no log-in.
 class Admin {
  public:
-  // `services` are those of all cores, by index; they may be null until all cores run.
-  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Service* const> services,
+  // `workers` are those of all cores, by index; they may be null until all cores run.
+  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
         const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();
 

@@ -1,27 +1,27 @@
 #include "app/changes.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "app/service.h"
+#include "app/worker.h"
 
 namespace sluice::app {
 
 // One database.
 class Changes::Source final : public sql::ChangeSink {
  public:
-  Source(core::Core& core, const Plan& plan, std::size_t database, std::span<Service* const> services,
+  Source(core::Core& core, const Plan& plan, std::size_t database, std::span<Worker* const> workers,
          sql::SharedDatabase* shared)
-      : core_(core), services_(services), database_(database) {
+      : core_(core), workers_(workers), database_(database) {
     std::vector<sql::Topic> topics;
-    for (std::size_t i = 0; i < plan.changes.size(); ++i) {
-      const Plan::Endpoint& endpoint = plan.endpoints[plan.changes[i]];
-      if (endpoint.database != database) continue;
-      const api::changes::Options& options = endpoint.changes->options;
+    for (const Plan::Feed& feed : plan.feeds) {
+      if (feed.database != database) continue;
+      const api::changes::Options& options = feed.plan->options;
       sql::Topic topic{.channel = options.notify.value, .tables = {}};
       for (const auto& table : options.tables) topic.tables.push_back(table.value);
       topics.push_back(std::move(topic));
-      feeds_.push_back({.index = i, .boot = endpoint.changes->boot});
+      feeds_.push_back({.plan = feed.plan.get()});
     }
     const auto& options = plan.options.databases[database];
     auto opened = sql::listen_for_changes(options.name.value, options.value, core.reactor(), core.mailbox(), shared,
@@ -36,8 +36,8 @@ class Changes::Source final : public sql::ChangeSink {
     for (const sql::Change& change : changes) {
       Feed& feed = feeds_[change.topic];
       api::changes::Event event{.number = ++feed.last, .gap = false, .frame = {}};
-      api::changes::append_event(event.frame, api::changes::event_id(feed.boot, event.number), {}, change.text);
-      deliveries->push_back({feed.index, std::make_shared<const api::changes::Event>(std::move(event))});
+      api::changes::append_event(event.frame, api::changes::event_id(feed.plan->boot, event.number), {}, change.text);
+      deliveries->push_back({feed.plan, std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
   }
@@ -46,8 +46,8 @@ class Changes::Source final : public sql::ChangeSink {
     auto deliveries = std::make_shared<Deliveries>();
     for (Feed& feed : feeds_) {
       api::changes::Event event{.number = ++feed.last, .gap = true, .frame = {}};
-      event.frame = api::changes::reset_frame(api::changes::event_id(feed.boot, event.number), "gap");
-      deliveries->push_back({feed.index, std::make_shared<const api::changes::Event>(std::move(event))});
+      event.frame = api::changes::reset_frame(api::changes::event_id(feed.plan->boot, event.number), "gap");
+      deliveries->push_back({feed.plan, std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
   }
@@ -56,33 +56,33 @@ class Changes::Source final : public sql::ChangeSink {
 
  private:
   struct Feed {
-    std::size_t index = 0;
-    std::string boot;
+    const api::changes::Plan* plan = nullptr;
     std::uint64_t last = 0;  // the number of its last event
   };
 
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
-    for (unsigned i = 0; i < services_.size(); ++i) {
+    for (unsigned i = 0; i < workers_.size(); ++i) {
       if (i == core_.index()) {
-        services_[i]->deliver(*deliveries);
+        workers_[i]->deliver(*deliveries);
         continue;
       }
-      auto take = [service = services_[i], deliveries] { service->deliver(*deliveries); };
+      auto take = [worker = workers_[i], deliveries] { worker->deliver(*deliveries); };
       (void)co_await core_.mesh().post(i, std::move(take));  // a core that is ending has no clients any more
     }
   }
 
   core::Core& core_;
-  const std::span<Service* const> services_;
+  const std::span<Worker* const> workers_;
   const std::size_t database_;
   std::vector<Feed> feeds_;  // by topic
   std::unique_ptr<sql::ChangeListener> listener_;
 };
 
-Changes::Changes(core::Core& core, const Plan& plan, std::span<Service* const> services,
+Changes::Changes(core::Core& core, const Plan& plan, std::span<Worker* const> workers,
                  std::span<const std::unique_ptr<sql::SharedDatabase>> shared) {
   for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
-    if (plan.tells_of(i)) sources_.push_back(std::make_unique<Source>(core, plan, i, services, shared[i].get()));
+    if (std::ranges::count(plan.feeds, i, &Plan::Feed::database) != 0)
+      sources_.push_back(std::make_unique<Source>(core, plan, i, workers, shared[i].get()));
   }
 }
 

@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "api/changes/event.h"
-#include "app/prepare.h"
+#include "app/plan.h"
 #include "core/core.h"
 #include "sql/changes.h"
 #include "sql/open.h"
 
 namespace sluice::app {
 
-class Service;
+class Worker;
 
 // An event on its way to the feeds of all cores.
 struct Delivery {
-  std::size_t feed = 0;  // its index in Plan::changes
+  const api::changes::Plan* feed = nullptr;
   std::shared_ptr<const api::changes::Event> event;
 };
 using Deliveries = std::vector<Delivery>;
@@ -29,7 +29,7 @@ using Deliveries = std::vector<Delivery>;
 class Changes {
  public:
   // Throws what cannot be listened for. All outlive it, and it outlives the core's run().
-  Changes(core::Core& core, const Plan& plan, std::span<Service* const> services,
+  Changes(core::Core& core, const Plan& plan, std::span<Worker* const> workers,
           std::span<const std::unique_ptr<sql::SharedDatabase>> shared);
   Changes(const Changes&) = delete;
   ~Changes();

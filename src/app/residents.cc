@@ -7,7 +7,7 @@
 #include "api/resident/load.h"
 #include "app/cli.h"
 #include "app/loop.h"
-#include "app/service.h"
+#include "app/worker.h"
 #include "core/sleep.h"
 
 namespace sluice::app {
@@ -45,7 +45,7 @@ std::expected<FirstLoads, Refusal> load_residents(const Plan& plan) {
     auto database = sql::open_database(options.value, *loop.reactor, loop.mailbox, loop.threads);
     if (!database) return refuse(database.error().message);
     Mark mark;
-    if (plan.options.residents[resident.index].refresh) {
+    if (resident.refresh) {
       auto probe = sql::open_change_probe(options.value);
       if (!probe) return refuse(probe.error().message);
       mark.probe = std::move(*probe);
@@ -91,39 +91,39 @@ namespace {
 
 // Tells all cores something of a table; each hears it behind what it was told before.
 template <class Tell>
-core::Task<void> tell(core::Core& core, std::span<Service* const> services, Tell tell) {
-  for (unsigned i = 0; i < services.size(); ++i) {
+core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell tell) {
+  for (unsigned i = 0; i < workers.size(); ++i) {
     if (i == core.index()) {
-      tell(*services[i]);
+      tell(*workers[i]);
       continue;
     }
-    auto there = [service = services[i], tell] { tell(*service); };
+    auto there = [worker = workers[i], tell] { tell(*worker); };
     (void)co_await core.mesh().post(i, std::move(there));  // a core that is ending answers nobody any more
   }
 }
 
 }  // namespace
 
-Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* const> services, const FirstLoads& loads,
+Residents::Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
                      std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads) {
   for (std::size_t i = 0; i < plan.residents.size(); ++i) {
-    const auto& refresh = plan.options.residents[plan.residents[i].index].refresh;
+    const auto& [table, database, refresh] = plan.residents[i];
+    const api::resident::Plan* const handle = table.get();
     refreshers_.push_back(std::make_unique<Refresher>(
         Refresher::Surroundings{.reactor = core.reactor(),
                                 .mailbox = core.mailbox(),
                                 .tasks = core.tasks(),
                                 .threads = threads,
-                                .database = services[core.index()]->database(plan.residents[i].database)},
-        *plan.residents[i].plan, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i],
-        loads.marks[i],
+                                .database = workers[core.index()]->database(database)},
+        *table, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i], loads.marks[i],
         Refresher::Cores{
             .publish =
-                [&core, services, i](const Edition& edition) {
-                  return tell(core, services, [i, edition](Service& service) { service.publish(i, edition); });
+                [&core, workers, handle](const Edition& edition) {
+                  return tell(core, workers, [handle, edition](Worker& worker) { worker.publish(handle, edition); });
                 },
             .cut =
-                [&core, services, i](const Table* table) {
-                  return tell(core, services, [i, table](Service& service) { service.cut_answers_of(i, table); });
+                [&core, workers, handle](const Table* table) {
+                  return tell(core, workers, [handle, table](Worker& worker) { worker.cut_answers_of(handle, table); });
                 },
         }));
   }
@@ -132,7 +132,7 @@ Residents::Residents(core::Core& core, const Plan& plan, std::span<Service* cons
     std::vector<sql::Topic> topics;
     std::vector<Refresher*> rung;
     for (std::size_t k = 0; k < plan.residents.size(); ++k) {
-      const auto& refresh = plan.options.residents[plan.residents[k].index].refresh;
+      const auto& refresh = plan.residents[k].refresh;
       if (plan.residents[k].database != i || !refresh || refresh->notify.value.empty()) continue;
       topics.push_back({.channel = refresh->notify.value, .tables = {}});
       rung.push_back(refreshers_[k].get());

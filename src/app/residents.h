@@ -15,7 +15,7 @@
 
 namespace sluice::app {
 
-class Service;
+class Worker;
 
 // By index in Plan::residents.
 struct FirstLoads {
@@ -34,7 +34,7 @@ class Residents {
   using Counters = Refresher::Counters;
 
   // All outlive it, and it outlives the core's run(). Throws what cannot be listened for.
-  Residents(core::Core& core, const Plan& plan, std::span<Service* const> services, const FirstLoads& loads,
+  Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
             std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads);
   Residents(const Residents&) = delete;
   ~Residents();

@@ -27,7 +27,7 @@
 #include "app/listen.h"
 #include "app/policy_keys.h"
 #include "app/residents.h"
-#include "app/service.h"
+#include "app/worker.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/bound_socket.h"
@@ -39,44 +39,44 @@ namespace {
 
 // Tells a core to drain.
 struct DrainLetter : core::Letter {
-  DrainLetter(Service& service, Duration grace, std::atomic<unsigned>& cores_left)
+  DrainLetter(Worker& worker, Duration grace, std::atomic<unsigned>& cores_left)
       : Letter([](core::Letter& letter) noexcept {
           auto& self = static_cast<DrainLetter&>(letter);
-          self.service.drain(self.grace, self.cores_left);
+          self.worker.drain(self.grace, self.cores_left);
         }),
-        service(service),
+        worker(worker),
         grace(grace),
         cores_left(cores_left) {}
-  Service& service;
+  Worker& worker;
   Duration grace;
   std::atomic<unsigned>& cores_left;
 };
 
 // Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
 struct TlsLetter : core::Letter {
-  TlsLetter(Service& service, const Certificates& certificates)
+  TlsLetter(Worker& worker, const Certificates& certificates)
       : Letter([](core::Letter& letter) noexcept {
           const std::unique_ptr<TlsLetter> self(static_cast<TlsLetter*>(&letter));
-          self->service.set_tls(std::move(self->context), std::move(self->tickets));
+          self->worker.set_tls(std::move(self->context), std::move(self->tickets));
         }),
-        service(service),
+        worker(worker),
         context(certificates.context()),
         tickets(certificates.tickets()) {}
-  Service& service;
+  Worker& worker;
   std::shared_ptr<const net::tls::ServerContext> context;
   std::shared_ptr<const net::tls::TicketKeys> tickets;
 };
 
 // Brings a core the policies' new keys. It belongs to itself once it is posted.
 struct KeysLetter : core::Letter {
-  KeysLetter(Service& service, const PolicyKeys& keys)
+  KeysLetter(Worker& worker, const PolicyKeys& keys)
       : Letter([](core::Letter& letter) noexcept {
           const std::unique_ptr<KeysLetter> self(static_cast<KeysLetter*>(&letter));
-          self->service.set_keys(self->keys);
+          self->worker.set_keys(self->keys);
         }),
-        service(service),
+        worker(worker),
         keys(keys.keys()) {}
-  Service& service;
+  Worker& worker;
   const PolicyKeys::Keys keys;
 };
 
@@ -182,12 +182,15 @@ std::string url_of(const core::Address& address, bool secure = false) {
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
                   const std::optional<core::Address>& admin) {
-  const std::string websockets = plan.websockets.empty() ? ""
-                                                         : fmt::format("{} websocket{}, ", plan.websockets.size(),
-                                                                       plan.websockets.size() == 1 ? "" : "s");
-  fmt::print("sluice {}: {} endpoint{}, {} folder{} of files, {}{} core{}\n", SLUICE_VERSION, plan.endpoints.size(),
-             plan.endpoints.size() == 1 ? "" : "s", plan.files.size(), plan.files.size() == 1 ? "" : "s", websockets,
-             cores, cores == 1 ? "" : "s");
+  const auto count = [](std::size_t number, const char* what) {
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+  };
+  const Options& options = plan.options;
+  const std::size_t folders = options.files.size();
+  fmt::print("sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
+             count(folders, "folder"),
+             options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ",
+             count(cores, "core"));
   for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   fmt::print("  io       {}\n", name_of(plan.io.back_end));
@@ -252,7 +255,7 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
-  std::vector<Service*> services(cores.size());
+  std::vector<Worker*> workers(cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
   std::vector<std::unique_ptr<TroubleLog>> troubles;
@@ -278,23 +281,23 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   }
   PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
-    Service service(core, plan, threads, troubles, shared, loads->editions, descriptors);
-    services[core.index()] = &service;
-    if (certificates) service.set_tls(certificates->context(), certificates->tickets());
-    service.set_https_port(https_port);
+    Worker worker(core, plan, threads, troubles, shared, loads->editions, descriptors);
+    workers[core.index()] = &worker;
+    if (certificates) worker.set_tls(certificates->context(), certificates->tickets());
+    worker.set_https_port(https_port);
     for (const auto& [address, secure] : addresses) {
       // A unix socket's path belongs to one listener.
-      if (address.family() != AF_UNIX || core.index() == 0) service.listen(address, secure);
+      if (address.family() != AF_UNIX || core.index() == 0) worker.listen(address, secure);
     }
     std::optional<Changes> changes;
-    if (core.index() == 0 && !plan->changes.empty()) changes.emplace(core, *plan, services, shared);
+    if (core.index() == 0 && !plan->feeds.empty()) changes.emplace(core, *plan, workers, shared);
     std::optional<Residents> residents;
     if (core.index() == 0 && !plan->residents.empty()) {
-      residents.emplace(core, *plan, services, *loads, shared, threads);
+      residents.emplace(core, *plan, workers, *loads, shared, threads);
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan, services, changes ? &*changes : nullptr, residents ? &*residents : nullptr);
+      admin.emplace(core, plan, workers, changes ? &*changes : nullptr, residents ? &*residents : nullptr);
       admin->listen(*admin_address);
     }
     core.run();
@@ -308,15 +311,15 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   wait_for_the_end(
       with_hangup, certificates, keys,
       [&] {
-        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*services[i], *certificates));
+        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*workers[i], *certificates));
       },
       [&] {
-        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<KeysLetter>(*services[i], keys));
+        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<KeysLetter>(*workers[i], keys));
       });
   std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*services[i], options.grace, cores_left));
+    letters.push_back(std::make_unique<DrainLetter>(*workers[i], options.grace, cores_left));
     if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
   }
   {

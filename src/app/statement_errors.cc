@@ -66,7 +66,7 @@ class Statements {
   const sql::DatabaseOptions& options_;
   const config::Source& source_;
   std::vector<config::Diagnostic>& errors_;
-  const sql::Dialect dialect_ = options_.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
+  const sql::Dialect dialect_ = options_.dialect();
 };
 
 }  // namespace

@@ -19,6 +19,8 @@
 
 namespace sluice::sql {
 
+enum class Dialect : std::uint8_t { postgres, sqlite };
+
 // What went wrong, by what the caller does about it.
 enum class Failure : std::uint8_t {
   unavailable,   // no connection can be had within the wait: 503 with Retry-After

@@ -49,6 +49,7 @@ struct DatabaseOptions {
   std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 
   [[nodiscard]] bool is_sqlite() const { return url.value.starts_with("sqlite:"); }
+  [[nodiscard]] Dialect dialect() const { return is_sqlite() ? Dialect::sqlite : Dialect::postgres; }
 
   static std::string check_url(std::string_view text) {
     for (std::string_view scheme : {"sqlite:", "postgres://", "postgresql://"}) {

@@ -29,7 +29,7 @@ struct Plan {
     std::shared_ptr<const EndpointPlan> get;  // null: it has none
     std::vector<std::shared_ptr<const WritePlan>> writes;
     std::vector<std::shared_ptr<const SetWritePlan>> sets;  // which cannot be called
-    std::size_t endpoint = 0;                               // its index in the configuration
+    const EndpointOptions* options = nullptr;
   };
 
   Options options;

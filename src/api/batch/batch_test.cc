@@ -31,7 +31,7 @@ class BatchTest : public ::testing::Test {
     plan.options.answer_limit = ByteSize{400};
     plan.limits.calls = 3;
     plan.options.retries = 2;
-    Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}, .endpoint = 0};
+    Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}};
     route.writes.push_back(std::make_shared<const WritePlan>(http::Method::post, endpoint, post, pattern,
                                                              std::vector<sql::Statement>{insert}));
     plan.routes.push_back(std::move(route));
@@ -98,7 +98,7 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   sql::Statement update;
   update.text = "update";
   update.parameters = {{"slug", {}}};
-  Plan::Route route{.pattern = &strict, .get = {}, .writes = {}, .sets = {}, .endpoint = 1};
+  Plan::Route route{.pattern = &strict, .get = {}, .writes = {}, .sets = {}};
   route.writes.push_back(std::make_shared<const WritePlan>(http::Method::patch, endpoint, put, strict,
                                                            std::vector<sql::Statement>{update}));
   plan.routes.push_back(std::move(route));

@@ -215,7 +215,7 @@ class Import {
     auto opened = sql::open_database(database_options_, *loop_.reactor, loop_.mailbox, loop_.threads, shared_.get());
     if (!opened) return fault(describe(opened.error()));
     database_ = std::move(*opened);
-    dialect_ = database_options_.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres;
+    dialect_ = database_options_.dialect();
     return {};
   }
 

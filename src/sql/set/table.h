@@ -46,8 +46,6 @@ struct Table {
   [[nodiscard]] const TableColumn* find(std::string_view column) const;
 };
 
-enum class Dialect : std::uint8_t { postgres, sqlite };
-
 // An SQL condition: the column's value `there` and the expression `value`, which has the column's type, show as
 // different values. JSON's null and SQL's NULL show as the same, so that `null` changes neither; so does JSON whose
 // lines end elsewhere, as answers that have a row in a line write it.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,18 +15,14 @@
 #include "app/access_log.h"
 #include "app/changes.h"
 #include "app/metrics.h"
-#include "app/prepare.h"
+#include "app/plan.h"
 #include "app/request_log.h"
+#include "app/site.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
-#include "files/static_files.h"
 #include "files/store.h"
-#include "gateway/chain.h"
 #include "gateway/jwt/policy.h"
-#include "http/compress/compression.h"
-#include "http/redirect.h"
-#include "http/router.h"
 #include "http/server.h"
 #include "http/websocket/endpoint.h"
 #include "sql/database.h"
@@ -39,27 +36,39 @@ struct Descriptors {
   TroubleLog* trouble = nullptr;  // told that there are none
 };
 
-// Everything that one core serves with: its databases, handlers, router and server. Made, used and destroyed on it.
-class Service final : http::Observer {
+// What one core has whatever it serves: databases, tables, feeds, the server and what it counts; and the site that it
+// serves. Made, used and destroyed on the core.
+class Worker final : http::Observer {
  public:
   // Throws what cannot be opened.
   // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null. `editions`: the first of
   // each resident table.
-  Service(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
-          std::span<const std::unique_ptr<TroubleLog>> troubles,
-          std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
-          std::span<const api::resident::Edition> editions, const Descriptors& descriptors = {});
-  ~Service() override;
+  Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
+         std::span<const std::unique_ptr<TroubleLog>> troubles,
+         std::span<const std::unique_ptr<sql::SharedDatabase>> shared, std::span<const api::resident::Edition> editions,
+         const Descriptors& descriptors = {});
+  ~Worker() override;
+
+  // For those who build handlers.
+  [[nodiscard]] core::Reactor& reactor() { return core_.reactor(); }
+  [[nodiscard]] core::Mailbox& mailbox() { return core_.mailbox(); }
+  [[nodiscard]] core::BlockingPool& threads() { return threads_; }
+  // By index in the options.
+  [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
+  [[nodiscard]] TroubleLog* trouble(std::size_t database) { return troubles_[database].get(); }
+  [[nodiscard]] gateway::jwt::JwtPolicy& policy(std::size_t index) { return *policies_[index]; }
+  [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
+  // Of a plan that is served.
+  [[nodiscard]] api::changes::Feed& feed(const api::changes::Plan* plan) { return *feeds_.at(plan); }
+  [[nodiscard]] api::resident::Resident& resident(const api::resident::Plan* plan) { return *residents_.at(plan); }
+  [[nodiscard]] http::websocket::Echo& echo() { return echo_; }
 
   // For the connections from now on.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
                std::shared_ptr<const net::tls::TicketKeys> tickets) {
     server_.set_tls(std::move(context), std::move(tickets));
   }
-  // Where requests without TLS are sent to, if they are.
-  void set_https_port(std::uint16_t port) {
-    if (redirect_) redirect_->set_port(port);
-  }
+  void set_https_port(std::uint16_t port) { site_.set_https_port(port); }
   // By policy, for the requests from now on.
   void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
     for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i]->set_keys(keys[i]);
@@ -67,13 +76,14 @@ class Service final : http::Observer {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
-  // What a resident table is from now on; by index in Plan::residents.
-  void publish(std::size_t resident, const api::resident::Edition& edition) { residents_[resident]->publish(edition); }
-  // Answers that are still sent of a table which that resident serves no more.
-  void cut_answers_of(std::size_t resident, const api::resident::Table* table) {
-    residents_[resident]->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
+  // What a resident table is from now on.
+  void publish(const api::resident::Plan* plan, const api::resident::Edition& edition) {
+    resident(plan).publish(edition);
   }
-  [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
+  // Answers that are still sent of a table which the resident serves no more.
+  void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table) {
+    resident(plan).each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
+  }
   // What has changed, for the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
@@ -95,40 +105,31 @@ class Service final : http::Observer {
     ws::Counters websockets;
     std::vector<files::Store::Counters> stores;                // by store
     std::vector<gateway::jwt::Counters> policies;              // by policy
-    std::vector<api::changes::Counters> changes;               // by index in Plan::changes
+    std::vector<api::changes::Counters> changes;               // by index in Plan::feeds
     std::vector<api::resident::Resident::Counters> residents;  // by index in Plan::residents
   };
   [[nodiscard]] Snapshot snapshot() const;
 
  private:
-  // What stands in front of a route; null: nothing.
-  http::Policy* compile(const std::vector<Located<std::string>>& use);
   void completed(const http::Completion& completion) override;
-  core::Task<void> give_memory_back(core::BlockingPool& threads);
-  [[nodiscard]] http::Handler& first_handler() {
-    return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
-  }
+  core::Task<void> give_memory_back();
 
   core::Core& core_;
   const std::shared_ptr<const Plan> plan_;
+  core::BlockingPool& threads_;
+  const std::span<const std::unique_ptr<TroubleLog>> troubles_;  // by database
   std::vector<std::unique_ptr<sql::Database>> databases_;
-  std::vector<std::unique_ptr<api::resident::Resident>> residents_;  // by index in Plan::residents
-  std::vector<std::unique_ptr<api::changes::Feed>> feeds_;           // by index in Plan::changes
+  std::map<const api::resident::Plan*, std::unique_ptr<api::resident::Resident>> residents_;
+  std::map<const api::changes::Plan*, std::unique_ptr<api::changes::Feed>> feeds_;
   http::websocket::Echo echo_;
   std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
-  std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several of them
   std::vector<std::unique_ptr<files::Store>> stores_;
-  std::vector<std::unique_ptr<http::Handler>> handlers_;
-  std::vector<const files::StaticFiles*> files_;              // those of the handlers and the stores
-  std::vector<const http::websocket::Endpoint*> websockets_;  // among the handlers
   RequestMetrics requests_;
   const Redaction redaction_;  // of both logs
   std::optional<AccessLog> access_log_;
   std::unique_ptr<RequestLog> request_log_;  // null: off
   core::TaskGroup writing_log_;
-  http::Router router_;
-  std::unique_ptr<http::compress::Compression> compression_;  // null: off
-  std::optional<http::HttpsRedirect> redirect_;               // before the router, where it is asked for
+  Site site_;
   http::Server server_;
   core::TaskGroup giving_back_;
   bool draining_ = false;

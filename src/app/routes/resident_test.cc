@@ -1,10 +1,9 @@
-#include "app/prepare_resident.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "app/cli.h"
+#include "app/prepare.h"
 #include "app/prepared_for_tests.h"
 
 namespace sluice::app {

@@ -1,4 +1,4 @@
-#include "app/prepare_endpoint.h"
+#include "app/routes/prepare_endpoint.h"
 
 #include <algorithm>
 #include <iterator>
@@ -48,26 +48,23 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
   co_return sql::Result<void>{};
 }
 
-EndpointPreparation::EndpointPreparation(Loop& loop, const api::EndpointOptions& options,
-                                         const sql::DatabaseOptions& database_options, sql::Database& database,
-                                         const Options& all, const std::string& boot, const config::Source& source,
-                                         std::shared_ptr<const sql::Constraints>& constraints,
-                                         std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings)
-    : loop_(loop),
+EndpointPreparation::EndpointPreparation(Preparation& preparation, const api::EndpointOptions& options,
+                                         std::size_t database)
+    : loop_(preparation.loop),
       options_(options),
-      database_options_(database_options),
-      database_(database),
-      all_(all),
-      boot_(boot),
-      source_(source),
-      constraints_(constraints),
-      errors_(errors),
-      warnings_(warnings),
-      dialect_(database_options.is_sqlite() ? sql::Dialect::sqlite : sql::Dialect::postgres),
-      role_(api::role_plan(database_options)),
-      error_map_(api::ErrorMap::make(options.errors, all.errors)) {}
+      database_options_(preparation.options().databases[database].value),
+      database_(*preparation.databases[database].database),
+      all_(preparation.options()),
+      boot_(preparation.boot),
+      source_(preparation.source),
+      constraints_(preparation.databases[database].constraints),
+      errors_(preparation.errors),
+      warnings_(preparation.plan.warnings),
+      dialect_(database_options_.dialect()),
+      role_(api::role_plan(database_options_)),
+      error_map_(api::ErrorMap::make(options.errors, all_.errors)) {}
 
-sql::Result<std::optional<Plan::Endpoint>> EndpointPreparation::prepare() {
+sql::Result<std::optional<PreparedEndpoint>> EndpointPreparation::prepare() {
   auto pattern = http::Pattern::parse(options_.path.value);
   if (!pattern) {
     errors_.push_back({.position = options_.path.position, .message = pattern.error()});

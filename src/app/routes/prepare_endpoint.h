@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,30 +9,39 @@
 #include <utility>
 #include <vector>
 
-#include "app/config/source.h"
+#include "api/changes/handler.h"
+#include "api/endpoint.h"
+#include "api/set_endpoint.h"
+#include "api/write_endpoint.h"
 #include "app/config/values.h"
-#include "app/loop.h"
-#include "app/prepare.h"
+#include "app/routes/kind.h"
 #include "sql/compared.h"
 #include "sql/parameters.h"
 
 namespace sluice::app {
 
+// One [[endpoint]] made ready.
+struct PreparedEndpoint {
+  http::Pattern pattern;
+  std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
+  std::vector<std::shared_ptr<const api::WritePlan>> writes;
+  std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
+  std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
+  std::shared_ptr<const api::changes::Plan> changes;        // null: it does not tell of any
+  // For [openapi]: of methods' columns, whether they are never NULL.
+  std::vector<std::pair<http::Method, std::vector<bool>>> never_null;
+};
+
 // Has one [[endpoint]] described by its database: a statement or a table for each of its methods. What is wrong with
 // them becomes an error of the file, at its place.
 class EndpointPreparation {
  public:
-  // `database` is options.databases[index] of the plan, opened; `all`: the
-  // file that the endpoint stands in; `boot`: what the ids of events begin with; `constraints`: of the database, null
-  // until an endpoint has asked for them. All outlive this.
-  EndpointPreparation(Loop& loop, const api::EndpointOptions& options, const sql::DatabaseOptions& database_options,
-                      sql::Database& database, const Options& all, const std::string& boot,
-                      const config::Source& source, std::shared_ptr<const sql::Constraints>& constraints,
-                      std::vector<config::Diagnostic>& errors, std::vector<std::string>& warnings);
+  // `database`: index in options.databases. All outlive this.
+  EndpointPreparation(Preparation& preparation, const api::EndpointOptions& options, std::size_t database);
 
   // With what could be made of it, where there are complaints. An error is a database that is no longer there;
   // nothing is a path that is none.
-  [[nodiscard]] sql::Result<std::optional<Plan::Endpoint>> prepare();
+  [[nodiscard]] sql::Result<std::optional<PreparedEndpoint>> prepare();
 
  private:
   void prepare_get();
@@ -100,7 +109,7 @@ class EndpointPreparation {
     return dialect_ == sql::Dialect::postgres ? sql::PlaceholderStyle::dollar : sql::PlaceholderStyle::question;
   }
 
-  Plan::Endpoint made_;
+  PreparedEndpoint made_;
   std::vector<sql::Parameter> declared_;
   std::shared_ptr<const api::RolePlan> role_;
   std::shared_ptr<const api::ErrorMap> error_map_;

@@ -1,0 +1,48 @@
+// [openapi]
+#include <utility>
+
+#include "api/openapi/handler.h"
+#include "app/routes/kind.h"
+#include "app/worker.h"
+
+namespace sluice::app {
+namespace {
+
+class OpenApiRoute final : public Route {
+ public:
+  OpenApiRoute(const api::openapi::Options& options, Plan::RouteId id, std::string document)
+      : options_(options), id_(id), document_(std::make_shared<const api::openapi::Published>(std::move(document))) {}
+
+  void build(Site& site) const override {
+    http::Router::Route route{.pattern = *http::Pattern::parse(options_.path.value)};
+    route.handlers[static_cast<std::size_t>(http::Method::get)] =
+        site.own(std::make_unique<api::openapi::DocumentHandler>(document_));
+    site.add(id_, std::move(route), options_.use);
+  }
+
+ private:
+  const api::openapi::Options& options_;
+  const Plan::RouteId id_;
+  const std::shared_ptr<const api::openapi::Published> document_;
+};
+
+std::expected<void, Away> prepare(Preparation& preparation) {
+  if (!preparation.options().openapi) return {};
+  const api::openapi::Options& options = *preparation.options().openapi;
+  (void)preparation.security(options.use);
+  Plan& plan = preparation.plan;
+  Route::Described described;
+  for (const auto& route : plan.routes) route->describe(described);
+  auto document = api::openapi::make_document(options, described.resources, described.residents,
+                                              described.batch ? &*described.batch : nullptr);
+  std::ranges::move(document.warnings, std::back_inserter(plan.warnings));
+  plan.routes.push_back(
+      std::make_unique<OpenApiRoute>(options, plan.add_name(options.path.value), std::move(document.text)));
+  return {};
+}
+
+}  // namespace
+
+extern const Kind openapi_kind{prepare};
+
+}  // namespace sluice::app

@@ -1,0 +1,178 @@
+// [[resident]]
+#include "api/resident/resident.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/config/statement.h"
+#include "app/near_name.h"
+#include "app/routes/kind.h"
+#include "app/worker.h"
+#include "sql/plain_columns.h"
+#include "sql/reading.h"
+
+namespace sluice::app {
+namespace {
+
+class ResidentRoute final : public Route {
+ public:
+  ResidentRoute(const api::resident::ResidentOptions& options, std::shared_ptr<const api::resident::Plan> made,
+                std::vector<bool> never_null, std::vector<api::openapi::Security> security, Plan& plan)
+      : options_(options),
+        plan_(std::move(made)),
+        never_null_(std::move(never_null)),
+        security_(std::move(security)),
+        pattern_(*http::Pattern::parse("/" + options.name.value)),
+        id_(plan.add_name("/" + options.name.value)) {
+    if (plan_->shape.key.empty()) return;
+    key_pattern_ = pattern_;
+    key_pattern_->segments.push_back({http::Pattern::Kind::segment, "key"});
+    key_id_ = plan.add_name("/" + options.name.value + "/{key}");
+  }
+
+  void build(Site& site) const override {
+    api::resident::Resident& resident = site.worker().resident(plan_.get());
+    const auto add = [&](Plan::RouteId id, const http::Pattern& pattern, std::unique_ptr<http::Handler> handler) {
+      http::Router::Route route{.pattern = pattern, .formats = true};
+      route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
+      site.add(id, std::move(route), options_.use);
+    };
+    add(id_, pattern_, std::make_unique<api::resident::ListHandler>(resident));
+    if (key_pattern_) add(key_id_, *key_pattern_, std::make_unique<api::resident::FindHandler>(resident));
+  }
+
+  void describe(Described& into) const override {
+    into.residents.push_back({.pattern = pattern_,
+                              .key_pattern = key_pattern_,
+                              .plan = plan_.get(),
+                              .never_null = never_null_,
+                              .security = security_});
+  }
+
+ private:
+  const api::resident::ResidentOptions& options_;
+  const std::shared_ptr<const api::resident::Plan> plan_;
+  const std::vector<bool> never_null_;  // for [openapi]: of its columns
+  const std::vector<api::openapi::Security> security_;
+  const http::Pattern pattern_;
+  std::optional<http::Pattern> key_pattern_;  // nothing: it has no key
+  const Plan::RouteId id_;
+  Plan::RouteId key_id_ = 0;
+};
+
+// Has the statements of one described by its database. What is wrong with them, or with its key and index, becomes an
+// error of the file; then there is no plan. An error is a database that is no longer there.
+sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& preparation,
+                                                                  const api::resident::ResidentOptions& options,
+                                                                  std::size_t index) {
+  const sql::DatabaseOptions& database_options = preparation.options().databases[index].value;
+  sql::Database& database = *preparation.databases[index].database;
+  Loop& loop = preparation.loop;
+  std::vector<config::Diagnostic>& errors = preparation.errors;
+  using Made = std::shared_ptr<const api::resident::Plan>;
+  const auto complain = [&](Position position, std::string what, std::string hint = {}) {
+    errors.push_back({.position = position,
+                      .message = fmt::format("resident \"{}\": {}", options.name.value, what),
+                      .hint = std::move(hint)});
+    return Made();
+  };
+
+  // Nothing: it is complained about.
+  const auto describe = [&](const Located<std::string>& text) -> sql::Result<std::optional<sql::Statement>> {
+    auto statement = loop.run(database.prepare(text.value, {}));
+    if (statement) {
+      const auto reads = loop.run(sql::check_reading(database, database_options, text.value, {}));
+      if (!reads) statement = std::unexpected(reads.error());
+    }
+    if (statement) return std::move(*statement);
+    const sql::Error& error = statement.error();
+    if (error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost) {
+      return std::unexpected(error);
+    }
+    errors.push_back(
+        config::statement_refused(fmt::format("resident \"{}\"", options.name.value), text, error, preparation.source,
+                                  near_name(loop, database, database_options.dialect(), text.value, error)));
+    return std::nullopt;
+  };
+  auto described = describe(options.query);
+  if (!described) return std::unexpected(described.error());
+  if (!*described) return Made();
+  std::optional<sql::Statement>& statement = *described;
+  if (!statement->parameters.empty()) {
+    return complain(options.query.position,
+                    fmt::format("the query has a parameter, :{}", statement->parameters.front().name),
+                    "what it loads is the same for all");
+  }
+
+  auto plan = std::make_shared<api::resident::Plan>();
+  plan->name = options.name.value;
+  plan->shape.key = options.key.value;
+  plan->shape.csv = options.csv;
+  plan->shape.on_demand = options.encode == api::resident::Encode::on_demand;
+  plan->shape.memory_limit = options.memory;
+  plan->cache_control = options.cache_control ? options.cache_control->value : std::string{};
+  plan->stale_after = options.stale_after.value;
+  plan->cache = options.cache;
+  plan->timeout = options.timeout;
+  // One after the other, so that the complaint stands where the name does.
+  const auto check = [&](api::resident::TableShape shape, Position position) {
+    std::string wrong = api::resident::check_shape(shape, statement->columns);
+    if (wrong.empty()) return true;
+    complain(position, std::move(wrong));
+    return false;
+  };
+  bool good = check({}, options.query.position);
+  if (good && !options.key.value.empty()) good = check({.key = options.key.value, .index = {}}, options.key.position);
+  for (const auto& name : options.index) {
+    good = check({.key = {}, .index = {name.value}}, name.position) && good;
+    plan->shape.index.push_back(name.value);
+  }
+  if (good && options.refresh && !options.refresh->changes.value.empty()) {
+    const api::resident::RefreshOptions& refresh = *options.refresh;
+    auto changes = describe(refresh.changes);
+    if (!changes) return std::unexpected(changes.error());
+    if (!*changes) return Made();
+    if ((*changes)->parameters.size() != 1 || (*changes)->parameters.front().name != "since") {
+      return complain(refresh.changes.position, "\"changes\" has one parameter, :since", "WHERE updated_at >= :since");
+    }
+    plan->changes = {.statement = std::move(**changes),
+                     .shape = {.version = refresh.version.value, .deleted = refresh.deleted.value}};
+    std::string wrong = api::resident::check_changes(plan->shape, plan->changes->shape, statement->columns,
+                                                     plan->changes->statement.columns);
+    if (!wrong.empty()) return complain(refresh.changes.position, std::move(wrong));
+  }
+  if (!good) return Made();
+  plan->statement = std::move(*statement);
+  return plan;
+}
+
+std::expected<void, Away> prepare(Preparation& preparation) {
+  Plan& plan = preparation.plan;
+  for (const api::resident::ResidentOptions& options : plan.options.residents) {
+    auto security = preparation.security(options.use);
+    const std::size_t index = plan.options.index_of_database(options.database.value);
+    if (!preparation.databases[index].database) continue;
+    auto made = make_plan(preparation, options, index);
+    if (!made) return std::unexpected(Away{index, std::move(made.error())});
+    if (!*made) continue;
+    plan.residents.push_back({.plan = *made, .database = index, .refresh = options.refresh});
+    std::vector<bool> never_null;
+    if (plan.options.openapi) {
+      never_null = preparation.loop.run(sql::never_null(*preparation.databases[index].database,
+                                                        plan.options.databases[index].value.dialect(),
+                                                        options.query.value, (*made)->statement.columns));
+    }
+    plan.routes.push_back(
+        std::make_unique<ResidentRoute>(options, std::move(*made), std::move(never_null), std::move(security), plan));
+  }
+  return {};
+}
+
+}  // namespace
+
+extern const Kind resident_kind{prepare};
+
+}  // namespace sluice::app

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/plan.h"
+#include "files/static_files.h"
+#include "gateway/chain.h"
+#include "http/compress/compression.h"
+#include "http/redirect.h"
+#include "http/router.h"
+#include "http/websocket/endpoint.h"
+
+namespace sluice::app {
+
+class Worker;
+
+// What one core serves of one configuration: the handlers of its routes, and what stands in front of them.
+class Site {
+ public:
+  Site(Worker& worker, const Plan& plan);
+  Site(const Site&) = delete;
+
+  // Adds the routes. Throws what cannot be served. Precondition: the worker has what they ask for.
+  void build();
+  // Whom requests come to first.
+  [[nodiscard]] http::Handler& handler() { return redirect_ ? static_cast<http::Handler&>(*redirect_) : compressed(); }
+  // Where requests without TLS are sent to, if they are.
+  void set_https_port(std::uint16_t port) {
+    if (redirect_) redirect_->set_port(port);
+  }
+
+  // For the routes, while they are built.
+  [[nodiscard]] Worker& worker() { return worker_; }
+  [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
+    return handlers_.emplace_back(std::move(handler)).get();
+  }
+  // What requests pass before a route that uses these policies; null: nothing.
+  [[nodiscard]] http::Policy* policy(const std::vector<Located<std::string>>& use);
+  void add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use);
+  // Handlers whose counters are shown.
+  void count(const files::StaticFiles& files) { files_.push_back(&files); }
+  void count(const http::websocket::Endpoint& websocket) { websockets_.push_back(&websocket); }
+
+  [[nodiscard]] files::Cache::Counters files() const;
+  [[nodiscard]] ws::Counters websockets() const;
+  [[nodiscard]] http::compress::Counters compression() const {
+    return compression_ ? compression_->counters() : http::compress::Counters{};
+  }
+
+ private:
+  [[nodiscard]] http::Handler& compressed() {
+    return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
+  }
+
+  Worker& worker_;
+  const Plan& plan_;
+  std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several policies
+  std::vector<std::unique_ptr<http::Handler>> handlers_;
+  std::vector<const files::StaticFiles*> files_;              // among the handlers
+  std::vector<const http::websocket::Endpoint*> websockets_;  // likewise
+  http::Router router_;
+  std::unique_ptr<http::compress::Compression> compression_;  // null: off
+  std::optional<http::HttpsRedirect> redirect_;               // in front of them, where it is asked for
+};
+
+}  // namespace sluice::app
