@@ -17,8 +17,6 @@
 namespace sluice::core {
 namespace {
 
-thread_local Core* current_core = nullptr;
-
 void pin_to(unsigned cpu) {
   cpu_set_t* const set = CPU_ALLOC(cpu + 1);
   if (set == nullptr) return;
@@ -33,16 +31,9 @@ void pin_to(unsigned cpu) {
 }  // namespace
 
 Core::Core(Mesh& mesh, unsigned index, std::unique_ptr<Reactor> reactor)
-    : reactor_(std::move(reactor)), mailbox_(*reactor_), errands_(*reactor_), port_(mesh, index, *reactor_) {
-  current_core = this;
-}
+    : reactor_(std::move(reactor)), mailbox_(*reactor_), port_(mesh, index, *reactor_) {}
 
-Core::~Core() {
-  tasks_.cancel();
-  if (current_core == this) current_core = nullptr;
-}
-
-Core* Core::current() { return current_core; }
+Core::~Core() { tasks_.cancel(); }
 
 void Core::stop() noexcept {
   stopping_.store(true, std::memory_order_relaxed);
@@ -50,7 +41,6 @@ void Core::stop() noexcept {
 }
 
 void Core::step(Instant until) {
-  current_core = this;
   mailbox_.deliver();
   port_.drain();
   reactor_->turn(port_.prepare_to_sleep() ? until : reactor_->now());

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 
-#include "core/errands.h"
 #include "core/mailbox.h"
 #include "core/mesh.h"
 #include "core/reactor.h"
@@ -20,15 +19,11 @@ class Core {
   Core& operator=(const Core&) = delete;
   ~Core();
 
-  // The core that runs on this thread; null on a thread that has none.
-  [[nodiscard]] static Core* current();
-
   [[nodiscard]] unsigned index() const { return port_.core(); }
   [[nodiscard]] Reactor& reactor() { return *reactor_; }
   [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
   [[nodiscard]] MeshPort& mesh() { return port_; }
   [[nodiscard]] TaskGroup& tasks() { return tasks_; }
-  [[nodiscard]] Errands& errands() { return errands_; }
 
   // Turns until stop(), then ends: runs what other cores have posted until they know that nothing more is taken,
   // cancels the tasks, answers the calls that it still serves with Errc::closed, delivers what is in the mailbox and
@@ -47,7 +42,6 @@ class Core {
 
   const std::unique_ptr<Reactor> reactor_;
   Mailbox mailbox_;
-  Errands errands_;
   MeshPort port_;
   TaskGroup tasks_;
   std::atomic<bool> stopping_{false};

@@ -17,14 +17,13 @@
 namespace sluice::core {
 namespace {
 
-TEST(Cores, each_has_its_thread_and_knows_itself) {
+TEST(Cores, each_has_its_thread) {
   Cores cores({.count = 3});
   EXPECT_EQ(cores.size(), 3U);
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::set<unsigned> indices;
   cores.start([&](Core& core) {
-    EXPECT_EQ(Core::current(), &core);
     {
       const std::lock_guard lock(mutex);
       threads.insert(std::this_thread::get_id());
@@ -36,7 +35,6 @@ TEST(Cores, each_has_its_thread_and_knows_itself) {
   });
   EXPECT_EQ(threads.size(), 3U);
   EXPECT_EQ(indices, (std::set<unsigned>{0, 1, 2}));
-  EXPECT_EQ(Core::current(), nullptr);
   cores.stop();
   cores.join();
 }
@@ -164,10 +162,9 @@ TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
                             std::atomic<std::uint64_t>& wrong) -> Task<void> {
           for (std::uint64_t number = 0;; ++number) {
             const unsigned to = (core.index() + 1) % count;
-            const auto answer = co_await core.mesh().call(to, [number]() -> Task<std::uint64_t> {
-              Core& there = *Core::current();
-              const unsigned back = (there.index() + 1) % count;
-              auto inner = co_await there.mesh().call(back, [number] { return number * 2; });
+            const auto answer = co_await core.mesh().call(to, [number](MeshPort& there) -> Task<std::uint64_t> {
+              const unsigned back = (there.core() + 1) % count;
+              auto inner = co_await there.call(back, [number] { return number * 2; });
               co_return inner ? *inner : number * 2;
             });
             if (!answer) {

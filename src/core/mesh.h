@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/errands.h"
 #include "core/reactor.h"
 #include "core/slab.h"
 #include "core/spsc_ring.h"
@@ -80,6 +81,18 @@ class alignas(64) Message {
   const Ops* ops_;
 };
 
+// What runs on a core is given its port, if it takes one.
+template <class Fn>
+decltype(auto) invoke_at(MeshPort& here, Fn& fn) {
+  if constexpr (std::is_invocable_v<Fn&, MeshPort&>) {
+    return fn(here);
+  } else {
+    return fn();
+  }
+}
+template <class Fn>
+using Returned = decltype(invoke_at(std::declval<MeshPort&>(), std::declval<Fn&>()));
+
 template <class T>
 struct Awaited {
   using Value = T;
@@ -148,7 +161,10 @@ class MeshPort {
   // False: that core is ending, and every message to it will be refused.
   [[nodiscard]] bool open(unsigned core) const { return peers_[core].open; }
 
-  // Runs `fn` on that core, which may be this one, in a later step of its loop. A `fn` that returns Task<void> is moved
+  [[nodiscard]] Errands& errands() { return errands_; }
+
+  // Runs `fn` on that core, which may be this one, in a later step of its loop: `fn()`, or `fn(port)` with the port of
+  // that core. A `fn` that returns Task<void> is moved
   // into the receiver's frame and lives until the Task is done. False: the ring is full, others wait before this
   // one, or that core is ending; `fn` has not been touched.
   template <class Fn>
@@ -163,7 +179,7 @@ class MeshPort {
 
   // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that
   // core is ending, or ended before `fn` was done. Destroying the caller gives the answer up; `fn` goes on.
-  template <class Fn, class Value = typename detail::Awaited<std::invoke_result_t<Fn&>>::Value>
+  template <class Fn, class Value = typename detail::Awaited<detail::Returned<Fn>>::Value>
   [[nodiscard]] Task<Result<Value>> call(unsigned core, Fn fn);
 
   // The loop's part. In each step: drain(), prepare_to_sleep(), the reactor's turn, awake(). The turn's hooks wake the
@@ -271,8 +287,8 @@ class MeshPort {
   [[nodiscard]] Call* claim(Ticket ticket) noexcept;
 
   template <class Fn>
-  static Task<void> keep_running(Fn fn) {
-    co_await fn();
+  static Task<void> keep_running(MeshPort& here, Fn fn) {
+    co_await detail::invoke_at(here, fn);
   }
 
   struct Hook : TurnHook {
@@ -294,7 +310,8 @@ class MeshPort {
   bool ended_ = false;
   std::vector<CallSlot> calls_;
   std::uint32_t free_call_ = 0;  // == calls_.size(): none
-  TaskGroup served_;             // what messages from other cores have started here
+  Errands errands_{reactor_};
+  TaskGroup served_;  // what messages from other cores have started here
 };
 
 template <class Fn>
@@ -302,11 +319,10 @@ struct MeshPort::Posted {
   Fn fn;
 
   void operator()(MeshPort& here) {
-    using Returned = std::invoke_result_t<Fn&>;
-    if constexpr (std::is_same_v<Returned, Task<void>>) {
-      here.served_.spawn(keep_running(std::move(fn)));
+    if constexpr (std::is_same_v<detail::Returned<Fn>, Task<void>>) {
+      here.served_.spawn(keep_running(here, std::move(fn)));
     } else {
-      fn();
+      detail::invoke_at(here, fn);
     }
   }
 };
@@ -424,22 +440,22 @@ struct MeshPort::Request {
 
   void operator()(MeshPort& here) {
     ReplyTo<Value> reply(here, home, ticket);
-    if constexpr (detail::Awaited<std::invoke_result_t<Fn&>>::waits) {
-      here.served_.spawn(serve(std::move(fn), std::move(reply)));
+    if constexpr (detail::Awaited<detail::Returned<Fn>>::waits) {
+      here.served_.spawn(serve(here, std::move(fn), std::move(reply)));
     } else if constexpr (std::is_void_v<Value>) {
-      fn();
+      detail::invoke_at(here, fn);
       reply.send({});
     } else {
-      reply.send(Result<Value>(std::in_place, fn()));
+      reply.send(Result<Value>(std::in_place, detail::invoke_at(here, fn)));
     }
   }
   // `fn` lies in the frame, so that a coroutine lambda's captures live as long as the coroutine.
-  static Task<void> serve(Fn fn, ReplyTo<Value> reply) {
+  static Task<void> serve(MeshPort& here, Fn fn, ReplyTo<Value> reply) {
     if constexpr (std::is_void_v<Value>) {
-      co_await fn();
+      co_await detail::invoke_at(here, fn);
       reply.send({});
     } else {
-      reply.send(Result<Value>(std::in_place, co_await fn()));
+      reply.send(Result<Value>(std::in_place, co_await detail::invoke_at(here, fn)));
     }
   }
 };

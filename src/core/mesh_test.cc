@@ -143,10 +143,10 @@ TEST(Mesh, a_call_brings_values_nothing_tasks_and_asyncs_back) {
   std::optional<Result<std::string>> task;
   std::optional<Result<int>> async;
   std::optional<Result<Result<int>>> failed;
-  Core* where = nullptr;
+  const MeshPort* where = nullptr;
   auto& group = pair.a_tasks();
   group.spawn(call(pair.a(), 1, [own = std::make_unique<int>(5)]() mutable { return std::move(own); }, value));
-  group.spawn(call(pair.a(), 1, [&] { where = Core::current(); }, nothing));
+  group.spawn(call(pair.a(), 1, [&](const MeshPort& there) { where = &there; }, nothing));
   group.spawn(call(
       pair.a(), 1,
       [&pair, text = std::string(80, 'k')]() -> Task<std::string> {
@@ -160,7 +160,7 @@ TEST(Mesh, a_call_brings_values_nothing_tasks_and_asyncs_back) {
   pair.settle();
   EXPECT_EQ(*value->value(), 5);
   EXPECT_TRUE(nothing->has_value());
-  EXPECT_EQ(where, &pair.core(1));
+  EXPECT_EQ(where, &pair.b());
   EXPECT_EQ(task->value(), std::string(80, 'k') + "3");
   EXPECT_EQ(async->value(), 9);
   EXPECT_EQ(failed->value().error().code, Errc::malformed);

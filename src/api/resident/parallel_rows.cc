@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/core.h"
-
 namespace sluice::api::resident {
 namespace {
 
@@ -45,15 +43,15 @@ struct EncodeThere {
   Helping helping;
   unsigned home;
 
-  core::Task<void> operator()() {
+  core::Task<void> operator()(core::MeshPort& here) {
     for (;;) {
-      co_await core::Core::current()->errands().turn();
+      co_await here.errands().turn();
       if (helping->abandoned.load(std::memory_order_relaxed)) co_return;
       const auto chunk = helping->claim();
       if (!chunk) co_return;
       helping->encode(*chunk, true);
       // Where that core is ending nobody waits any more.
-      if (helping->is_awaited(*chunk)) (void)co_await core::Core::current()->mesh().post(home, Wake{helping.work()});
+      if (helping->is_awaited(*chunk)) (void)co_await here.post(home, Wake{helping.work()});
     }
   }
 };
@@ -182,7 +180,7 @@ core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(bool turns, st
       work_->encode(*claimed, false);
       turns = true;
     }
-    if (turns) co_await core::Core::current()->errands().turn();
+    if (turns) co_await helpers_->turn();
     if (const RowsWork::Piece* const piece = work_->find(chunk_)) co_return take(*piece, out);
     claimed = work_->claim();
     if (claimed == chunk_) co_return begin(out);

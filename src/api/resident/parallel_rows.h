@@ -121,6 +121,8 @@ class Helpers {
   // Asks another core to help. False: the others have enough to do, or are ending. Who is asked changes each time.
   [[nodiscard]] bool ask(const std::shared_ptr<RowsWork>& work);
   [[nodiscard]] unsigned count() const { return mesh_.size() - 1; }
+  // Of this core's errands.
+  [[nodiscard]] core::Errands::Turn turn() { return mesh_.errands().turn(); }
   // For an answer: how many chunks it may keep, 0 where the others keep all. To be released.
   [[nodiscard]] std::size_t reserve();
   void release(std::size_t chunks) { ahead_ -= chunks; }
