@@ -89,7 +89,7 @@ class FieldList {
   }
   void set_owned(std::size_t index, std::string value) { set(index, own(std::move(value))); }  // copies the value
   void remove(std::size_t index);
-  [[nodiscard]] std::span<const Field> items() const { return {const_cast<FieldList*>(this)->data(), size_}; }
+  [[nodiscard]] std::span<const Field> items() const { return {data(), size_}; }
   // One bit for each item; those from the 33rd on are never trusted.
   [[nodiscard]] std::uint32_t trusted() const { return trusted_; }
   [[nodiscard]] std::string_view get(std::string_view name) const;
@@ -97,6 +97,7 @@ class FieldList {
  private:
   static std::uint32_t bit(std::size_t index) { return index < 32 ? std::uint32_t{1} << index : 0; }
   Field* data() { return size_ <= inline_capacity ? items_.data() : grown_.data(); }
+  [[nodiscard]] const Field* data() const { return size_ <= inline_capacity ? items_.data() : grown_.data(); }
   // The view stays good when the list moves.
   std::string_view own(std::string value) { return owned_.emplace_front(std::move(value)); }
   void add_further(std::string_view name, std::string_view value);
