@@ -19,6 +19,9 @@ namespace sluice::http {
 // "Not Found"; empty for a status without a registered phrase.
 [[nodiscard]] std::string_view reason_phrase(int status);
 
+// RFC 9110, 6.4.1.
+[[nodiscard]] inline bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
+
 // A body of unknown length that is pulled: backpressure is not asking for more, cancelling is destroying it.
 class BodySource : public core::SlabAllocated {
  public:

@@ -79,8 +79,6 @@ bool is_framing(std::string_view name) {
   }
 }
 
-bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
-
 }  // namespace
 
 void DateCache::refresh(std::int64_t second) {

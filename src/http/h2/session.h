@@ -25,7 +25,6 @@ class Tunnel;
 // The most that produce() gives at a time, but for a header section at its end. A packet for the network device holds
 // 64 KiB with its headers: a few bytes more, TLS's own among them, would cost a second packet with each write.
 inline constexpr std::size_t output_bytes = 64 * 1024 - 512;
-[[nodiscard]] inline bool has_no_body(int status) { return status == 204 || status == 304; }
 
 // The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
 // come out, and in between the handler answers. nghttp2 does the framing, HPACK, the state of streams and flow control.
