@@ -210,6 +210,7 @@ void Session::encode_fields(const Stream& stream, bool with_table) {
 // How much of the body comes next. Asked only where the client's windows and the output have room.
 std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
   flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  SLUICE_ASSERT(out_->size() + frame_header_bytes <= output_bytes);
   most = std::min(most, output_bytes - out_->size() - frame_header_bytes);
   if (stream.tunnelled) {
     const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
