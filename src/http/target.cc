@@ -128,7 +128,7 @@ DecodedPath decode_path(std::string_view raw, char* out) {
       if (high < 0 || low < 0) return {DecodedPath::Fault::bad_escape};
       const char byte = static_cast<char>(high << 4 | low);
       i += 2;
-      if (byte == '\0') return {DecodedPath::Fault::bad_escape};
+      if (byte == '\0') return {DecodedPath::Fault::nul};
       if (byte == '/') [[unlikely]] {
         slashes = true;
         out[size++] = '\0';

@@ -14,14 +14,14 @@ enum class PortIs : std::uint8_t { optional, required };
 [[nodiscard]] bool is_authority(std::string_view text, PortIs port_is);
 
 struct DecodedPath {
-  enum class Fault : std::uint8_t { none, bad_escape, above_root, bad_character };
+  enum class Fault : std::uint8_t { none, bad_escape, nul, above_root, bad_character };
   Fault fault = Fault::none;
   std::size_t size = 0;
   bool has_encoded_slash = false;
 };
 
 // Writes the path to `out`, which has room for raw.size() bytes: escapes resolved, then "." and ".." segments removed,
-// runs of '/' made one. An encoded slash becomes a NUL, as Request::segments has it; an encoded NUL is a bad escape.
+// runs of '/' made one. An encoded slash becomes a NUL, as Request::segments has it; an encoded NUL is a fault.
 // `raw` begins with '/' and is visible ASCII; what it holds that is in no URI is a bad character, as far as scan.h
 // says.
 [[nodiscard]] DecodedPath decode_path(std::string_view raw, char* out);

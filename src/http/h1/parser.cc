@@ -112,6 +112,8 @@ std::string_view describe(Reason reason) {
       return "The request target is too long.";
     case Reason::bad_escape:
       return "The path has an invalid percent escape.";
+    case Reason::nul_in_path:
+      return "The path holds the character NUL (%00), which is not allowed.";
     case Reason::path_above_root:
       return "The path leads above the root.";
     case Reason::bad_version:
@@ -453,6 +455,7 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   const DecodedPath decoded = decode_path(raw, scratch_.reserve(raw.size()));
   if (decoded.fault == DecodedPath::Fault::bad_escape) return Reason::bad_escape;
   if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
+  if (decoded.fault == DecodedPath::Fault::nul) return Reason::nul_in_path;
   if (decoded.fault == DecodedPath::Fault::bad_character) return Reason::bad_target;
   scratch_.commit(decoded.size);
   at_.path_in = PathIn::scratch;

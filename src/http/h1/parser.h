@@ -20,6 +20,7 @@ enum class Reason : std::uint8_t {
   bad_target,
   target_too_long,
   bad_escape,
+  nul_in_path,
   path_above_root,
   bad_version,
   unsupported_version,

@@ -242,6 +242,9 @@ Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits,
   const DecodedPath decoded = decode_path(request.path, out);
   if (decoded.fault == DecodedPath::Fault::bad_escape) return {400, "The path has an invalid percent escape."};
   if (decoded.fault == DecodedPath::Fault::above_root) return {400, "The path leads above the root."};
+  if (decoded.fault == DecodedPath::Fault::nul) {
+    return {400, "The path holds the character NUL (%00), which is not allowed."};
+  }
   if (decoded.fault == DecodedPath::Fault::bad_character) return {400, "The request target is not valid."};
   request.path = request.segments = {out, decoded.size};
   if (decoded.has_encoded_slash) [[unlikely]] {
