@@ -59,8 +59,9 @@ struct Request {
   // `path` for whoever splits it into segments: the same bytes, except that a slash which came encoded (%2F), and so is
   // data, is a NUL. No path holds one otherwise.
   std::string_view segments;
-  std::string_view query;      // as it was sent, without '?'
-  std::string_view authority;  // Host, or :authority
+  bool has_empty_segment = false;  // of the path as it was sent: `//`, of which `path` has one slash
+  std::string_view query;          // as it was sent, without '?'
+  std::string_view authority;      // Host, or :authority
   std::span<const Field> fields;
   BodyReader* body = nullptr;  // null: there is none
   std::string_view peer;       // the client's address, without its port

@@ -277,6 +277,9 @@ core::Async<Response> Router::handle(Request& request) {
     if (is_preflight(request)) return tell_methods(allow);
     if (auto refused = found->policy->check(request)) return std::move(*refused);
   }
+  // Behind the policy, so that no spelling of a path finds out what is there. Folders pass over empty segments.
+  if (request.has_empty_segment && !found->folder) [[unlikely]]
+    return problem(404, "The path has an empty segment (//), and no resource has such a path.");
 
   const Method method = request.method == Method::head ? Method::get : request.method;
   const auto index = static_cast<std::size_t>(method);

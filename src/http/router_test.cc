@@ -85,6 +85,32 @@ TEST_F(RouterTest, ValuesAreThoseOfTheRouteThatWins) {
   EXPECT_EQ(request.path_values[1], "b/2/3");
 }
 
+TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
+  struct Refusing : Policy {
+    std::optional<Response> check(Request&) override { return problem(401, "no"); }
+  } policy;
+  const auto handlers = [&] {
+    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .policy = &policy};
+    route.handlers[0] = &handler;
+    return route;
+  };
+  ASSERT_TRUE(router.add(handlers()));
+  Router::Route folder{.pattern = *Pattern::parse("/files/{file...}"), .folder = true, .id = 8};
+  folder.handlers[0] = &handler;
+  ASSERT_TRUE(router.add(folder));
+  ASSERT_TRUE(add("/{rest...}"));
+  const auto ask_merged = [&](std::string_view path) {
+    request = {};
+    request.path = request.segments = path;
+    request.has_empty_segment = true;
+    return router.handle(request).take().status;
+  };
+  EXPECT_EQ(ask_merged("/a/b"), 404);
+  EXPECT_EQ(ask_merged("/"), 404);
+  EXPECT_EQ(ask_merged("/files/a/b"), 200);
+  EXPECT_EQ(ask_merged("/guarded"), 401) << "not before its policy";
+}
+
 TEST_F(RouterTest, FormatsAreTakenOffTheEnd) {
   ASSERT_TRUE(add("/films", {Method::get}, true));
   ASSERT_TRUE(add("/films/{slug}", {Method::get}, true));

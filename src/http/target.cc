@@ -105,6 +105,7 @@ bool is_authority(std::string_view text, PortIs port_is) {
 DecodedPath decode_path(std::string_view raw, char* out) {
   std::size_t size = 0;
   bool slashes = false;
+  bool merged = false;
   out[size++] = '/';
   std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
   for (std::size_t i = 1;; ++i) {
@@ -116,8 +117,12 @@ DecodedPath decode_path(std::string_view raw, char* out) {
         if (segment == 1) return {DecodedPath::Fault::above_root};
         size = segment - 1;
         while (out[size - 1] != '/') --size;
-      } else if (!text.empty() && i != raw.size()) {
-        out[size++] = '/';
+      } else if (i != raw.size()) {
+        if (text.empty()) {
+          merged = true;
+        } else {
+          out[size++] = '/';
+        }
       }
       if (i == raw.size()) break;
       segment = size;
@@ -141,7 +146,7 @@ DecodedPath decode_path(std::string_view raw, char* out) {
       out[size++] = raw[i];
     }
   }
-  return {DecodedPath::Fault::none, size, slashes};
+  return {DecodedPath::Fault::none, size, slashes, merged};
 }
 
 bool has_dot_segment(std::string_view target) {

@@ -18,6 +18,7 @@ struct DecodedPath {
   Fault fault = Fault::none;
   std::size_t size = 0;
   bool has_encoded_slash = false;
+  bool has_empty_segment = false;  // which is gone: runs of '/' are made one
 };
 
 // Writes the path to `out`, which has room for raw.size() bytes: escapes resolved, then "." and ".." segments removed,

@@ -141,6 +141,8 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
             assert problem["pointer"] == "/1/path" and "segment" in problem["detail"], problem
     for slug, path in ((".", "/films/.${0.0.slug}/tags"), (".", "/films/%2e${0.0.slug}/tags"), ("..", "/films/x%2F${0.0.slug}")):
         assert films.refused(400, post(slug), {"method": "GET", "path": path})["pointer"] == "/1/path"
+    # An empty segment is not left out.
+    assert films.refused(404, post("a"), {"method": "DELETE", "path": "/films//a"})["call"] == 1
     assert films.films() == []
     # No Location leads elsewhere, either.
     for slug, location in (("..", None), (".", None), ("a/../b", None), ("...", "/films/..."), ("%2e%2e", "/films/%252e%252e")):

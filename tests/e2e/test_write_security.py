@@ -472,6 +472,22 @@ def test_paths_that_climb(items):
     assert items.call("GET", "/numbered/9223372036854775807").status == (400 if items.kind == "postgres" else 404)
 
 
+def test_an_empty_segment_names_nothing(items):
+    items.call("POST", "/items", {"slug": "a"})
+    for target in ("//items/a", "/items//a", "/items/a//", "/items//x/../a", "/below//a/b", "/below/a//b", "/numbered//1"):
+        for method in ("GET", "DELETE"):
+            answer = items.call(method, target)
+            assert answer.status == 404, (method, target, answer.body)
+    assert items.slugs() == ["a"]
+    assert b"(//)" in items.call("GET", "/items//a").body
+    assert items.call("GET", "/items/a").status == 200 and items.call("GET", "/below/a/b").status == 200
+
+
+def test_nul_in_a_path_is_named(items):
+    assert b"NUL" in items.call("GET", "/items/a%00b").body
+    assert b"percent escape" in items.call("GET", "/items/a%0").body
+
+
 def test_a_location_is_one_line_and_one_path(items):
     for text in ("a\r\nSet-Cookie: x=y", "a\r\n\r\n<html>", "//evil.example/", "/\\evil.example", "?x=y", "#x", "a b", "\t",
                  "http://evil.example/", "%0d%0aX: y", "\u2028", "é", "...", ";", "a\x7f"):

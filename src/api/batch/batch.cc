@@ -198,6 +198,7 @@ class Calling {
     if (decoded.has_encoded_slash) std::ranges::replace(path_, '\0', '/');
     request_.path = path_;
     request_.segments = segments_;
+    request_.has_empty_segment = decoded.has_empty_segment;
     return true;
   }
   [[nodiscard]] http::Request& request() { return request_; }

@@ -185,6 +185,7 @@ void RequestParser::reset() {
   // What others found for this request.
   request_.body = nullptr;
   request_.extension = {};
+  request_.has_empty_segment = false;
   request_.route = 0;
   request_.findings = {};
 }
@@ -454,10 +455,11 @@ Reason RequestParser::normalise_path(std::string_view raw) {
   scratch_.clear();
   const DecodedPath decoded = decode_path(raw, scratch_.reserve(raw.size()));
   if (decoded.fault == DecodedPath::Fault::bad_escape) return Reason::bad_escape;
-  if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
   if (decoded.fault == DecodedPath::Fault::nul) return Reason::nul_in_path;
+  if (decoded.fault == DecodedPath::Fault::above_root) return Reason::path_above_root;
   if (decoded.fault == DecodedPath::Fault::bad_character) return Reason::bad_target;
   scratch_.commit(decoded.size);
+  request_.has_empty_segment = decoded.has_empty_segment;
   at_.path_in = PathIn::scratch;
   if (decoded.has_encoded_slash) [[unlikely]] {
     char* const path = scratch_.reserve(decoded.size);

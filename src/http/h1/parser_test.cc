@@ -331,6 +331,23 @@ TEST(Target, DotSegmentsAndSlashes) {
   }
 }
 
+TEST(Target, AnEmptySegmentIsTold) {
+  RequestParser parser;
+  const auto has_empty_segment = [&](const std::string& target) {
+    parser.reset();
+    const std::string bytes = get(target);
+    EXPECT_EQ(parser.parse(bytes).state, Parsed::State::done) << target;
+    return parser.request().has_empty_segment;
+  };
+  for (const char* target : {"//", "//a", "/a//", "/a//b", "/%61//b", "/a//../b", "/a/.//b", "http://h//a"}) {
+    EXPECT_TRUE(has_empty_segment(target)) << target;
+    EXPECT_FALSE(has_empty_segment("/plain")) << "after " << target;
+  }
+  for (const char* target : {"/", "/a/", "/a/./b", "/a/b/..", "/a/../b/", "/%2f%2f", "/a?//", "http://h/a"}) {
+    EXPECT_FALSE(has_empty_segment(target)) << target;
+  }
+}
+
 TEST(Target, AbsoluteForm) {
   Outcome outcome = accepted("GET http://example.com:81/a/../%62?q HTTP/1.1\r\nHost: other\r\n\r\n");
   EXPECT_EQ(outcome.authority, "example.com:81");

@@ -217,6 +217,7 @@ Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits,
   if (path_.size() > limits.target_size) return {414, "The request target is too long."};
   request.target = path_;
   request.query = {};
+  request.has_empty_segment = false;
   if (path_ == "*" && request.method == Method::options) {
     request.path = request.segments = path_;
     return {};
@@ -241,12 +242,13 @@ Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits,
   char* const out = static_cast<char*>(arena.allocate(request.path.size(), 1));
   const DecodedPath decoded = decode_path(request.path, out);
   if (decoded.fault == DecodedPath::Fault::bad_escape) return {400, "The path has an invalid percent escape."};
-  if (decoded.fault == DecodedPath::Fault::above_root) return {400, "The path leads above the root."};
   if (decoded.fault == DecodedPath::Fault::nul) {
     return {400, "The path holds the character NUL (%00), which is not allowed."};
   }
+  if (decoded.fault == DecodedPath::Fault::above_root) return {400, "The path leads above the root."};
   if (decoded.fault == DecodedPath::Fault::bad_character) return {400, "The request target is not valid."};
   request.path = request.segments = {out, decoded.size};
+  request.has_empty_segment = decoded.has_empty_segment;
   if (decoded.has_encoded_slash) [[unlikely]] {
     char* const path = static_cast<char*>(arena.allocate(decoded.size, 1));
     std::replace_copy(out, out + decoded.size, path, '\0', '/');

@@ -71,6 +71,13 @@ TEST_F(HeadTest, PathsAreDecodedAsHttp1Does) {
       EXPECT_EQ(request.path, decoded) << path;
     }
   }
+  EXPECT_TRUE(finish_path("/a%00").detail.contains("NUL"));
+  EXPECT_FALSE(finish_path("/a//b"));
+  EXPECT_TRUE(request.has_empty_segment);
+  for (const char* path : {"/a/b", "/a/%62/", "/a/./b", "/a/?//"}) {
+    EXPECT_FALSE(finish_path(path));
+    EXPECT_FALSE(request.has_empty_segment) << path;
+  }
   EXPECT_FALSE(finish_path("*", "OPTIONS"));
   EXPECT_EQ(request.path, "*");
   EXPECT_EQ(finish_path("/" + std::string(8191, 'a')).status, 0);
