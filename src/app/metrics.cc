@@ -25,14 +25,14 @@ void Histogram::add(const Histogram& other) {
 
 RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method method, std::uint16_t status,
                                              bool secure) {
-  const auto matches = [&](const Series& one) {
-    return one.route == route && one.status == status && one.method == method && one.secure == secure;
-  };
-  if (last_ < series_.size() && matches(series_[last_])) [[likely]]
-    return series_[last_];
-  const auto found = std::ranges::find_if(series_, matches);
-  last_ = static_cast<std::size_t>(found - series_.begin());
-  if (found != series_.end()) return *found;
+  if (route >= first_.size()) first_.resize(route + 1U);
+  std::uint32_t* place = &first_[route];
+  while (*place != 0) {
+    Series& one = series_[*place - 1];
+    if (one.status == status && one.method == method && one.secure == secure) return one;
+    place = &one.next;
+  }
+  *place = static_cast<std::uint32_t>(series_.size() + 1);
   Series fresh;
   fresh.route = route;
   fresh.method = method;

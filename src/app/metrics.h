@@ -42,6 +42,7 @@ class RequestMetrics {
     std::uint64_t body_bytes = 0;
     std::uint64_t broken = 0;
     Histogram durations;
+    std::uint32_t next = 0;  // the next series of its route, as in `first_`
   };
 
   void add(const http::Completion& completion);
@@ -52,7 +53,7 @@ class RequestMetrics {
   Series& find(std::uint16_t route, http::Method method, std::uint16_t status, bool secure);
 
   std::vector<Series> series_;
-  std::size_t last_ = 0;  // the series that was used last: traffic repeats itself
+  std::vector<std::uint32_t> first_;  // by route, its first series: the index and 1; 0: none
 };
 
 // Text that Prometheus reads (version 0.0.4), built metric by metric.

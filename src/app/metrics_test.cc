@@ -1,5 +1,8 @@
 #include "app/metrics.h"
 
+#include <set>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 namespace sluice::app {
@@ -46,6 +49,31 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
             out.npos);
   EXPECT_NE(out.find(R"(_count{http_request_method="POST",http_response_status_code="414",url_scheme="http"} 1)"),
             out.npos);
+}
+
+TEST(Metrics, RoutesMethodsAndStatusesAreCountedApart) {
+  RequestMetrics metrics;
+  http::Request request;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const std::uint16_t route : {7, 0, 65535, 3}) {
+      for (const auto method : {http::Method::get, http::Method::put}) {
+        for (const int status : {200, 404}) {
+          request.route = route;
+          metrics.add({.request = &request, .method = method, .peer = {}, .status = status});
+        }
+      }
+    }
+  }
+  RequestMetrics sum;
+  sum.add(metrics);
+  sum.add(metrics);
+  EXPECT_EQ(sum.series().size(), 16U);
+  std::set<std::tuple<int, http::Method, int>> seen;
+  for (const auto& one : sum.series()) {
+    EXPECT_EQ(one.durations.count, 6U);
+    seen.emplace(one.route, one.method, one.status);
+  }
+  EXPECT_EQ(seen.size(), 16U);
 }
 
 TEST(Metrics, ServersOfAllCoresAreSummed) {
