@@ -112,6 +112,9 @@ def folders(request, tmp_path_factory, localhost):
             cluster = request.getfixturevalue("postgres")
             cluster.psql("CREATE DATABASE examples")
             for script in [statements, FUNCTION, *scripts]:
+                # Roles are the cluster's, and other tests have made some of the same name.
+                script = re.sub(r"^CREATE ROLE [^;]*;", r"DO $$ BEGIN \g<0> EXCEPTION WHEN duplicate_object THEN NULL; END $$;",
+                                script, flags=re.M)
                 cluster.psql(script, "examples")
             url = cluster.url("examples")
         (folder / "public").mkdir()
