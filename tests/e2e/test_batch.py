@@ -183,6 +183,11 @@ def test_a_call_is_as_long_as_a_request_may_be(films):
     assert problem["pointer"] == "/1/path" and "longer than a target may be" in problem["detail"], problem
     header = {"method": "GET", "path": "/films", "headers": {"X-Long": "x" * 2100}}
     assert films.refused(400, header)["pointer"] == "/0/headers"
+    # Each is short, and so are these without the last ones.
+    short = {f"X-{number}": "x" * 40 for number in range(48)}
+    problem = films.refused(400, {**header, "headers": short})
+    assert problem["pointer"] == "/0/headers" and "they are too long" in problem["detail"], problem
+    assert films.batch({**header, "headers": dict(list(short.items())[:30])})[0]["status"] == 200
     assert films.films() == []
 
 
