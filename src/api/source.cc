@@ -72,8 +72,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-// RFC 6265: `name=value` pairs between semicolons; of several with the name, the first.
-std::optional<std::string_view> cookie(const http::Request& request, std::string_view name) {
+// RFC 6265: `name=value` pairs between semicolons. False: several have the name.
+bool find_cookie(const http::Request& request, std::string_view name, std::optional<std::string_view>& found) {
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "cookie")) continue;
     for (std::string_view rest = field.value; !rest.empty();) {
@@ -83,11 +83,12 @@ std::optional<std::string_view> cookie(const http::Request& request, std::string
       const auto equals = pair.find('=');
       if (equals == pair.npos || pair.substr(0, equals) != name) continue;
       std::string_view value = pair.substr(equals + 1);
+      if (found) return false;
       if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
-      return value;
+      found = value;
     }
   }
-  return std::nullopt;
+  return true;
 }
 
 // A string is no number, and a number no string, where the configuration says the type.
@@ -331,7 +332,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         }
         break;
       case From::cookie:
-        text = cookie(request, source.key);
+        if (!find_cookie(request, source.key, text)) return refuse("comes more than once");
         break;
       case From::claim: {
         const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;

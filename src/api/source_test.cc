@@ -205,7 +205,7 @@ TEST_F(SourceTest, WithoutAWordThePathComesFirstAndThenTheBodyOrTheQuery) {
 }
 
 TEST_F(SourceTest, HeadersAndCookies) {
-  fields = {{"X-Agent", " curl "}, {"Cookie", "a=1; session=\"x y\"; b"}, {"Cookie", "session=second; late=z"}};
+  fields = {{"X-Agent", " curl "}, {"Cookie", "a=1; session=\"x y\"; b"}, {"Cookie", "sessions=second; late=z"}};
   ParamOptions agent = from("header.x-agent");
   EXPECT_EQ(bound(source("a", agent)), " curl ");
   agent.trim = true;
@@ -219,6 +219,14 @@ TEST_F(SourceTest, HeadersAndCookies) {
   EXPECT_EQ(bound(source("a", from("cookie.late"))), "z");
   EXPECT_EQ(bound(source("a", from("cookie.b"))), "NULL");
   EXPECT_EQ(bound(source("a", from("cookie.sess"))), "NULL");
+}
+
+TEST_F(SourceTest, ACookieThatComesTwiceIsRefused) {
+  for (const auto& [first, second] : {std::pair{"s=1; t=2; s=3", ""}, {"s=1", "s=1"}, {"s=\"1\"; s=", "t=2"}}) {
+    fields = {{"Cookie", first}, {"cookie", second}};
+    EXPECT_EQ(bound(source("a", from("cookie.s"))), "! comes more than once") << first;
+    EXPECT_EQ(bound(source("a", from("cookie.t"))), first == std::string_view("s=1") ? "NULL" : "2") << first;
+  }
 }
 
 TEST_F(SourceTest, TheEnvironmentIsReadAtTheStart) {

@@ -355,13 +355,16 @@ def test_a_slow_statement_is_cancelled(films):
 
 
 def test_headers_and_cookies(films):
-    made = films.call("POST", "/who", None, "X-Agent:  smith ", 'Cookie: a=b; session="2.5"; session=3')
+    made = films.call("POST", "/who", None, "X-Agent:  smith ", 'Cookie: a=b; session="2.5"; sessions=3')
     assert json.loads(made.body) == [{"slug": "smith", "score": 2.5}]
     assert json.loads(films.call("POST", "/who", None, "x-agent: jones").body)[0]["score"] == 1.5
     assert "x-agent" in films.problem(400, "POST", "/who")["detail"]
     films.problem(400, "POST", "/who", None, "X-Agent: neo", "Cookie: session=red")
     twice = films.problem(400, "POST", "/who", None, "X-Agent: neo", "Accept: */*", "x-agent: smith")
     assert '"x-agent" comes more than once' in twice["detail"]
+    for cookies in (["Cookie: session=1; a=b; session=2"], ["Cookie: session=1", "Cookie: session=1"]):
+        twice = films.problem(400, "POST", "/who", None, "X-Agent: neo", *cookies)
+        assert twice["detail"] == 'The cookie "session" comes more than once.'
 
 
 def test_no_row_is_meant_without_its_key(films):
