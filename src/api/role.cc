@@ -115,7 +115,7 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
     if (found[0].text) role = *found[0].text;
   }
   // PostgreSQL takes "none" for the login itself.
-  if (plan.takes_role() && (role.empty() || role == "none" || !simdjson::validate_utf8(role))) {
+  if (plan.takes_role() && (role.empty() || role == "none")) {
     return std::unexpected(http::problem(403, "This is not permitted."));
   }
   if (!simdjson::validate_utf8(request.path)) {
@@ -134,9 +134,6 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string& name = plan.settings[i].name;
-    if (found[i].text && !simdjson::validate_utf8(*found[i].text)) {
-      return std::unexpected(refuse_value({&plan.settings[i], "is not UTF-8"}));
-    }
     // One of PostgreSQL's own keeps its value; one of the operator's own is there for current_setting().
     if (found[i].text || name.contains('.')) settings.push_back({name, std::string(found[i].text.value_or(""))});
   }

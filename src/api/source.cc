@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
+
+#include <simdjson.h>
 
 #include "api/column_value.h"
 #include "api/decimal.h"
@@ -388,6 +389,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       is_null = source.from == From::body;
     }
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
+    // PostgreSQL and SQLite would each refuse it in their own way. A body has been looked at.
+    if (text && source.from != From::body && !simdjson::validate_utf8(*text)) return refuse("is not UTF-8");
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     if (!text && !is_null && source.default_text) text = *source.default_text;
     if (text && source.checked && !sql::is_list(source.type)) {

@@ -229,6 +229,15 @@ TEST_F(SourceTest, ACookieThatComesTwiceIsRefused) {
   }
 }
 
+TEST_F(SourceTest, WhatIsNotUtf8IsRefused) {
+  fields = {{"X-H", "a\xff"}, {"Cookie", "s=\xc0\x80"}};
+  query = "q=%ed%a0%80&i=%ff&t=%c3%a9";
+  for (const char* one : {"header.x-h", "cookie.s", "query.q"}) {
+    EXPECT_EQ(bound(source("a", from(one))), "! is not UTF-8") << one;
+  }
+  EXPECT_EQ(bound(source("a", from("query.t"))), "\xc3\xa9");
+}
+
 TEST_F(SourceTest, TheEnvironmentIsReadAtTheStart) {
   setenv("SLUICE_TEST_SOURCE", "first", 1);
   const Source known = source("a", from("env.SLUICE_TEST_SOURCE"));
