@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,7 +44,8 @@ struct ParamOptions {
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
   Located<bool> ignored = false;
-  Located<std::string> store;  // once loaded, the name of one that exists, where `from` is a file's hash
+  Located<std::string> store;              // once loaded, the name of one that exists, where `from` is a file's hash
+  std::optional<std::string> environment;  // once loaded, the variable's value, where `from` is one that is set
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -118,6 +120,7 @@ struct RequireOptions {
   Located<std::string> that;
   Located<std::uint32_t> status = {403};
   std::string detail;
+  std::map<std::string, std::string> environment;  // once loaded, those of the variables in `that` that are set
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -297,12 +300,15 @@ struct EndpointOptions {
     const std::vector<sql::Format> all(formats.begin(), formats.end());
     return sql::FormatSet(all);
   }
-  [[nodiscard]] std::vector<std::pair<http::Method, const MethodOptions*>> writing_methods() const {
-    std::vector<std::pair<http::Method, const MethodOptions*>> methods;
-    if (post) methods.emplace_back(http::Method::post, &*post);
-    if (put) methods.emplace_back(http::Method::put, &*put);
-    if (patch) methods.emplace_back(http::Method::patch, &*patch);
-    if (delete_) methods.emplace_back(http::Method::delete_, &*delete_);
+  [[nodiscard]] auto writing_methods() const { return methods_of<const MethodOptions>(*this); }
+  [[nodiscard]] auto writing_methods() { return methods_of<MethodOptions>(*this); }
+  template <class Options>
+  static std::vector<std::pair<http::Method, Options*>> methods_of(auto& endpoint) {
+    std::vector<std::pair<http::Method, Options*>> methods;
+    if (endpoint.post) methods.emplace_back(http::Method::post, &*endpoint.post);
+    if (endpoint.put) methods.emplace_back(http::Method::put, &*endpoint.put);
+    if (endpoint.patch) methods.emplace_back(http::Method::patch, &*endpoint.patch);
+    if (endpoint.delete_) methods.emplace_back(http::Method::delete_, &*endpoint.delete_);
     return methods;
   }
 

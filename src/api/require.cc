@@ -190,10 +190,14 @@ class Parser {
   RequirementFault fault_;
 };
 
-Source source_at(std::string_view text, const http::Pattern& pattern) {
+Source source_at(std::string_view text, const http::Pattern& pattern, const RequireOptions* options = nullptr) {
   Named<ColumnOptions> column;
   column.name.value = text;
   column.value.from = Located<std::string>(std::string(text));
+  if (options != nullptr) {
+    const auto variable = options->environment.find(column.name.value);
+    if (variable != options->environment.end()) column.value.environment = variable->second;
+  }
   return column_source(column, pattern);
 }
 
@@ -221,7 +225,7 @@ Guards::Node Guards::make(const Requirement& written, const RequireOptions& opti
   Node node{.kind = written.kind, .sources = {}, .parts = {}, .query = queries_.size()};
   for (const Operand& operand : written.operands) {
     if (operand.source) {
-      Source& source = node.sources.emplace_back(source_at(operand.text, pattern));
+      Source& source = node.sources.emplace_back(source_at(operand.text, pattern, &options));
       for (const Source& one : declared) {
         if (one.from != source.from || one.key != source.key) continue;
         source.trim |= one.trim;

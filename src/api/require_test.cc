@@ -18,6 +18,7 @@ class RequireTest : public testing::Test {
     guards = {};
     RequireOptions options;
     options.that = that;
+    options.environment = {{"env.TEAM", "red"}};
     guards.add(options, *http::Pattern::parse("/teams/{team}"), declared);
     const auto verdict = guards.judge(request, known);
     if (verdict.refusal) return verdict.refusal->status == 403 ? "no" : std::to_string(verdict.refusal->status);
@@ -52,6 +53,8 @@ TEST_F(RequireTest, Values) {
   EXPECT_EQ(holds("eq(path.team, 'red')"), "yes");
   EXPECT_EQ(holds("eq(query.q, 'a b')"), "yes");
   EXPECT_EQ(holds("eq('it''s', 'it''s')"), "yes");
+  EXPECT_EQ(holds("eq(env.TEAM, path.team)"), "yes");
+  EXPECT_EQ(holds("present(env.PATH)"), "no");
   EXPECT_EQ(holds("eq(query.broken, 'a')"), "400");
   EXPECT_EQ(holds("ne(claim.sub, 'bob')"), "yes");
   EXPECT_EQ(holds("in(claim.sub, 'bob', 'ada')"), "yes");

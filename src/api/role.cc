@@ -1,7 +1,6 @@
 #include "api/role.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <simdjson.h>
 
@@ -43,15 +42,13 @@ std::string json_of(const http::Claims& claims) {
   return json += '}';
 }
 
-Source source_of_setting(std::string_view name, std::string_view from) {
+Source source_of_setting(std::string_view name, std::string_view from, const std::optional<std::string>& environment) {
   auto named = *parse_source(from);
   Source source;
   source.name = name;
   source.from = named.from;
   source.key = std::move(named.key);
-  if (source.from == From::environment) {
-    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
-  }
+  source.default_text = environment;
   return source;
 }
 
@@ -96,9 +93,9 @@ std::shared_ptr<const RolePlan> role_plan(const sql::DatabaseOptions& options) {
   if (!options.role && options.anonymous_role.value.empty() && options.settings.empty()) return nullptr;
   auto plan = std::make_shared<RolePlan>();
   plan->anonymous = options.anonymous_role.value;
-  if (options.role) plan->source = source_of_setting("role", options.role->value);
+  if (options.role) plan->source = source_of_setting("role", options.role->value, options.role_environment);
   for (const auto& [name, setting] : options.settings) {
-    plan->settings.push_back(source_of_setting(name.value, setting.from.value));
+    plan->settings.push_back(source_of_setting(name.value, setting.from.value, setting.environment));
   }
   return plan;
 }

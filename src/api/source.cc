@@ -83,8 +83,8 @@ bool find_cookie(const http::Request& request, std::string_view name, std::optio
       rest = end == rest.npos ? std::string_view{} : rest.substr(end + 1);
       const auto equals = pair.find('=');
       if (equals == pair.npos || pair.substr(0, equals) != name) continue;
-      std::string_view value = pair.substr(equals + 1);
       if (found) return false;
+      std::string_view value = pair.substr(equals + 1);
       if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
       found = value;
     }
@@ -193,9 +193,7 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
   source.required = options.required;
   source.trim = options.trim;
   if (options.default_value) source.default_text = options.default_value->value.text;
-  if (source.from == From::environment) {
-    if (const char* value = std::getenv(source.key.c_str())) source.default_text = value;
-  }
+  if (options.environment) source.default_text = options.environment;
 }
 
 }  // namespace
@@ -389,10 +387,10 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       is_null = source.from == From::body;
     }
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
-    // PostgreSQL and SQLite would each refuse it in their own way. A body has been looked at.
-    if (text && source.from != From::body && !simdjson::validate_utf8(*text)) return refuse("is not UTF-8");
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     if (!text && !is_null && source.default_text) text = *source.default_text;
+    // PostgreSQL and SQLite would each refuse it in their own way. A body has been looked at.
+    if (text && source.from != From::body && !simdjson::validate_utf8(*text)) return refuse("is not UTF-8");
     if (text && source.checked && !sql::is_list(source.type)) {
       if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));
       if (source.type == sql::ParameterType::integer) text = canonical_integer(*text, rewritten_);

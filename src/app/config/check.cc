@@ -1,7 +1,6 @@
 #include "app/config/check.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -27,14 +26,14 @@ namespace {
 
 class Checker {
  public:
-  Checker(Options& options, const Source& source, std::vector<Diagnostic>& errors)
-      : options_(options), source_(source), errors_(errors) {}
+  Checker(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors)
+      : options_(options), source_(source), environment_(environment), errors_(errors) {}
 
   void run() {
     for (const auto& listen : options_.server.listen) check_listen(listen, Listen::parse(listen.value).address);
     if (!options_.admin.listen.value.empty()) check_listen(options_.admin.listen, options_.admin.listen.value);
     check_server(options_.server, source_, Complain{errors_});
-    for (const auto& database : options_.databases) check_database(database.value, Complain{errors_});
+    for (auto& database : options_.databases) check_database(database.value, environment_, Complain{errors_});
     for (const auto& policy : options_.policies) check_policy(policy);
     check_errors(options_.errors, Complain{errors_});
     for (auto& store : options_.stores) check_store(store);
@@ -179,7 +178,7 @@ class Checker {
     check_limits_of_bodies(options_, endpoint, Complain{errors_});
     choose_stores(options_, endpoint, Complain{errors_});
     for (const auto& [method, writing] : endpoint.writing_methods()) check_method(endpoint, method, *writing, pattern);
-    for (const auto& parameter : endpoint.params) {
+    for (auto& parameter : endpoint.params) {
       check_parameter(parameter, pattern);
       check_source(endpoint, parameter.value, pattern);
     }
@@ -208,11 +207,11 @@ class Checker {
     }
   }
 
-  void check_method(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& writing,
+  void check_method(const api::EndpointOptions& endpoint, http::Method method, api::MethodOptions& writing,
                     const http::Pattern& pattern) {
     check_writing(options_, endpoint, method, writing, Complain{errors_});
     const bool is_set = writing.set.value || !writing.existing.value.empty();
-    for (const auto& column : writing.columns) {
+    for (auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
       const auto source = source_of(column.value);
@@ -222,9 +221,9 @@ class Checker {
     }
   }
 
-  void check_requirements(const api::EndpointOptions& endpoint, const OneOrMore<api::RequireOptions>& require,
+  void check_requirements(const api::EndpointOptions& endpoint, OneOrMore<api::RequireOptions>& require,
                           const http::Pattern& pattern) {
-    for (const api::RequireOptions& one : require.items) {
+    for (api::RequireOptions& one : require.items) {
       if (one.that.value.empty()) continue;  // complained about when it was read
       if (one.status.value == 401) {
         complain(one.status.position, "401 asks for a token, which is the policy's matter");
@@ -238,7 +237,7 @@ class Checker {
         complain(place(parsed.error().offset), parsed.error().message);
         continue;
       }
-      check_requirement(endpoint, *parsed, pattern, place);
+      check_requirement(endpoint, *parsed, pattern, place, one.environment);
     }
   }
 
@@ -251,12 +250,14 @@ class Checker {
 
   template <class Place>
   void check_requirement(const api::EndpointOptions& endpoint, const api::Requirement& requirement,
-                         const http::Pattern& pattern, const Place& place) {
+                         const http::Pattern& pattern, const Place& place,
+                         std::map<std::string, std::string>& environment) {
     for (const api::Operand& operand : requirement.operands) {
       if (!operand.source) continue;
       api::ParamOptions options;
       options.from = Located<std::string>(operand.text, place(operand.offset));
       check_source(endpoint, options, pattern);
+      if (options.environment) environment[operand.text] = *options.environment;
       if (requirement.kind != api::Requirement::Kind::present && is_list(endpoint, operand.text)) {
         complain(options.from->position,
                  fmt::format("\"{}\" is a list, which nothing can be compared with", operand.text));
@@ -267,7 +268,8 @@ class Checker {
       options.from = Located<std::string>("claim." + requirement.claims[0].second, place(requirement.offset));
       check_source(endpoint, options, pattern);
     }
-    for (const api::Requirement& part : requirement.parts) check_requirement(endpoint, part, pattern, place);
+    for (const api::Requirement& part : requirement.parts)
+      check_requirement(endpoint, part, pattern, place, environment);
   }
 
   void check_default(const Located<std::string>& name, const api::ParamOptions& options) {
@@ -283,8 +285,7 @@ class Checker {
     }
   }
 
-  void check_source(const api::EndpointOptions& endpoint, const api::ParamOptions& options,
-                    const http::Pattern& pattern) {
+  void check_source(const api::EndpointOptions& endpoint, api::ParamOptions& options, const http::Pattern& pattern) {
     if (!options.from) return;
     const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
@@ -300,8 +301,9 @@ class Checker {
       complain(from.position, "there are no claims without a policy of type \"jwt\" in front",
                "add use = [\"NAME\"] and [policy.NAME]");
     }
-    if (source->from == api::From::environment && std::getenv(source->key.c_str()) == nullptr &&
-        !options.default_value) {
+    if (source->from != api::From::environment) return;
+    options.environment = environment_(source->key);
+    if (!options.environment && !options.default_value) {
       complain(from.position, fmt::format("the environment has no {}", source->key), "set it, or add a default");
     }
   }
@@ -474,6 +476,7 @@ class Checker {
 
   Options& options_;
   const Source& source_;
+  const Environment& environment_;
   std::vector<Diagnostic>& errors_;
   std::map<std::string, Position> addresses_;
   std::map<std::string, Position> endpoints_;
@@ -482,8 +485,8 @@ class Checker {
 
 }  // namespace
 
-void check(Options& options, const Source& source, std::vector<Diagnostic>& errors) {
-  Checker(options, source, errors).run();
+void check(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors) {
+  Checker(options, source, environment, errors).run();
 }
 
 }  // namespace sluice::app::config

@@ -1,6 +1,5 @@
 #include "app/config/check_database.h"
 
-#include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@
 namespace sluice::app::config {
 namespace {
 
-void check_roles(const sql::DatabaseOptions& database, const Complain& complain) {
+void check_roles(sql::DatabaseOptions& database, const Environment& environment, const Complain& complain) {
   if (database.anonymous_role.value == "none") {
     complain(database.anonymous_role.position, "\"none\" is no role: PostgreSQL takes it for the login itself");
   }
@@ -21,8 +20,9 @@ void check_roles(const sql::DatabaseOptions& database, const Complain& complain)
     return;
   }
   const auto source = *api::parse_source(database.role->value);
-  if (source.from == api::From::environment && std::getenv(source.key.c_str()) == nullptr &&
-      database.anonymous_role.value.empty()) {
+  if (source.from != api::From::environment) return;
+  database.role_environment = environment(source.key);
+  if (!database.role_environment && database.anonymous_role.value.empty()) {
     complain(database.role->position, fmt::format("the environment has no {}", source.key),
              "set it, or add anonymous_role");
   }
@@ -30,7 +30,7 @@ void check_roles(const sql::DatabaseOptions& database, const Complain& complain)
 
 }  // namespace
 
-void check_database(const sql::DatabaseOptions& database, const Complain& complain) {
+void check_database(sql::DatabaseOptions& database, const Environment& environment, const Complain& complain) {
   const sql::DatabaseOptions defaults;
   if (!database.is_sqlite()) {
     if (database.untrusted.value) {
@@ -47,10 +47,12 @@ void check_database(const sql::DatabaseOptions& database, const Complain& compla
     if (database.batch.value > database.pipeline.value) {
       complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
     }
-    check_roles(database, complain);
-    for (const auto& [name, setting] : database.settings) {
+    check_roles(database, environment, complain);
+    for (auto& [name, setting] : database.settings) {
       const std::string wrong = api::check_setting(name.value, setting.from.value);
       if (!wrong.empty()) complain(name.position, fmt::format("\"{}\" {}", name.value, wrong));
+      const auto source = api::parse_source(setting.from.value);
+      if (source && source->from == api::From::environment) setting.environment = environment(source->key);
     }
     return;
   }

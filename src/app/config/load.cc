@@ -193,7 +193,7 @@ Config read(Source source, const Environment& environment, std::string_view data
   for (auto& database : config.options.databases) {
     if (!database_url.empty()) database.value.url.value = database_url;
   }
-  check(config.options, config.source, errors);
+  check(config.options, config.source, environment, errors);
   return config;
 }
 

@@ -491,6 +491,36 @@ TEST(Errors, Roles) {
             "6:8 the environment has no NO_SUCH_VARIABLE | set it, or add anonymous_role\n");
 }
 
+TEST(Config, SourcesTakeTheirValuesFromTheGivenEnvironment) {
+  const Options options = options_of(R"toml(
+[[endpoint]]
+path = "/a"
+require = "or(eq(env.CORES, '4'), ne(env.EMPTY, env.HOST))"
+get = "SELECT :a AS a, :b AS b"
+params.a.from = "env.CORES"
+params.b = { from = "env.NO_SUCH_VARIABLE", default = "x" }
+[endpoint.put]
+table = "t"
+columns.c = { key = true, from = "env.EMPTY" }
+require = "eq(env.SECRET, 'hunter2')"
+[database.main]
+url = "postgres://u@h/d"
+role = "env.SECRET"
+settings.TimeZone = "env.HOST"
+)toml");
+  ASSERT_EQ(options.endpoints.size(), 1U);
+  const api::EndpointOptions& endpoint = options.endpoints[0];
+  EXPECT_EQ(endpoint.params[0].value.environment, "4");
+  EXPECT_EQ(endpoint.params[1].value.environment, std::nullopt);
+  EXPECT_EQ(endpoint.put->columns[0].value.environment, "");
+  using Variables = std::map<std::string, std::string>;
+  EXPECT_EQ(endpoint.require.items[0].environment,
+            (Variables{{"env.CORES", "4"}, {"env.EMPTY", ""}, {"env.HOST", "127.0.0.1:9000"}}));
+  EXPECT_EQ(endpoint.put->require.items[0].environment, (Variables{{"env.SECRET", "hunter2"}}));
+  EXPECT_EQ(options.databases[0].value.role_environment, "hunter2");
+  EXPECT_EQ(options.databases[0].value.settings[0].value.environment, "127.0.0.1:9000");
+}
+
 TEST(Errors, Paths) {
   auto path = [](const std::string& text) {
     return messages_of("[[endpoint]]\npath = \"" + text + "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
