@@ -6,6 +6,7 @@
 #include "app/config/load.h"
 #include "app/config/reference.h"
 #include "app/import/import.h"
+#include "app/policy_keys.h"
 #include "app/prepare.h"
 #include "app/serve.h"
 #include "app/statement_errors.h"
@@ -28,7 +29,10 @@ int run(const Command& command) {
     case Command::Action::check: break;
   }
   auto examined = config::examine(command.file, config::process_environment);
-  if (!examined.errors.empty()) add_statement_errors(examined.config, examined.errors);
+  if (!examined.errors.empty()) {
+    add_key_errors(examined.config.options.policies, examined.errors);
+    add_statement_errors(examined.config, examined.errors);
+  }
   const auto config = config::outcome(std::move(examined));
   if (!config) {
     std::fputs(config.error().text().c_str(), stderr);

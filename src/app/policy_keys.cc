@@ -1,5 +1,6 @@
 #include "app/policy_keys.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,21 @@ std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
 }
 
 }  // namespace
+
+void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors) {
+  for (const auto& [name, policy] : policies) {
+    const Located<std::string>* key = nullptr;
+    for (const auto* one : {&policy.secret, &policy.secret_file, &policy.public_key, &policy.jwks}) {
+      if (key == nullptr && *one) key = &**one;
+    }
+    const auto is_said = [&](const config::Diagnostic& one) {
+      return one.position.line == policy.position.line || one.position.line == key->position.line;
+    };
+    if (key == nullptr || std::ranges::any_of(errors, is_said)) continue;
+    const auto keys = gateway::jwt::load_keys(policy);
+    if (!keys) errors.push_back({keys.error().position, keys.error().text});
+  }
+}
 
 PolicyKeys::PolicyKeys(const Policies& policies, Keys keys)
     : policies_(policies), keys_(std::move(keys)), watch_(files_of(policies)) {}

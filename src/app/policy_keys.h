@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "app/config/source.h"
 #include "app/file_watch.h"
 #include "base/declare.h"
 #include "gateway/jwt/keys.h"
@@ -34,5 +35,8 @@ class PolicyKeys {
   Keys keys_;
   FileWatch watch_;
 };
+
+// Of a file that is wrong: what is wrong with the keys of its policies, so that one run finds both.
+void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

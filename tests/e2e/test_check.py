@@ -228,6 +228,19 @@ def test_what_the_database_finds_is_said_with_the_rest(check):
     assert lines == sorted(lines)
 
 
+def test_a_weak_secret_and_all_of_a_schema_are_said_with_the_rest(check):
+    schema = ('[[endpoint]]\npath = "/c"\n[endpoint.post]\ntable = "genres"\ncolumns.label = {}\n'
+              'schema = { type = "objekt", patern = "a", properties = { label = { minLength = -1 } } }\n')
+    said = check(POLICY + 'secret = "short"\n' + endpoint("SELECT nmae FROM movies", more='retuns = "object"\n') + schema)
+    said.names("retuns", 'unknown key "retuns" in [[endpoint]]').names("[policy.a]", "the secret has 5 bytes; HS256 needs 32")
+    for what in ("/type: a type is one of", '/patern: the keyword "patern" is not known', "/properties/label/minLength: must be"):
+        said.names("{ type", f'endpoint "/c": the schema, at {what}')
+    assert said.text.count("error:") == 6, said.text
+    # What follows from another mistake is not said.
+    assert check(POLICY + 'secret = "${SLUICE_NOT_THERE}"\n' + endpoint("SELECT 1 AS a")).text.count("error:") == 1
+    assert check(schema.replace('{ type = "objekt"', '7 # ')).text.count("error:") == 1
+
+
 def test_a_database_that_is_away_does_not_hide_the_rest(tmp_path):
     text = '[database.main]\nurl = "postgres://u@127.0.0.1:1/x"\n' + endpoint("SELECT 1 AS a", more='retuns = "object"\n')
     (tmp_path / "sluice.toml").write_text(text)

@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (middle == input.npos) return 0;
   const auto schema = schema::Schema::parse(input.substr(0, middle));
   if (!schema) {
-    require(!schema.error().reason.empty(), "a schema is refused without a reason");
+    require(!schema.error().empty() && schema.error().size() <= schema::most_faults, "as many faults as are told");
+    for (const auto& fault : schema.error()) require(!fault.reason.empty(), "a schema is refused without a reason");
     return 0;
   }
   require(!schema::relocated((*schema)->text(), "#/x").empty(), "a schema that is nothing elsewhere");

@@ -119,15 +119,18 @@ std::string escaped(std::string_view name) {
   return step;
 }
 
-// A fault is thrown: this is the start of the program, and the way back is long.
+// A fault is thrown, up to the keyword that it is about: the next one is still looked at.
 class Rules {
  public:
   explicit Rules(element root) : root_(root) {}
 
-  std::vector<std::string> run() {
-    subschema(root_, "", 0);
+  std::expected<std::vector<std::string>, std::vector<Fault>> run() {
+    attempt([&] { subschema(root_, "", 0); });
     std::map<std::string, Color> colors;
-    for (const auto& [pointer, edges] : in_place_) find_loop(pointer, colors);
+    for (const auto& [pointer, edges] : in_place_) {
+      if (faults_.empty()) attempt([&] { find_loop(pointer, colors); });
+    }
+    if (!faults_.empty()) return std::unexpected(std::move(faults_));
     return std::move(patterns_);
   }
 
@@ -136,6 +139,16 @@ class Rules {
 
   [[noreturn]] static void fail(std::string pointer, std::string reason) {
     throw Fault{std::move(pointer), std::move(reason)};
+  }
+
+  template <class Step>
+  void attempt(const Step& step) {
+    if (faults_.size() == most_faults) return;
+    try {
+      step();
+    } catch (Fault& fault) {
+      faults_.push_back(std::move(fault));
+    }
   }
 
   void subschema(element schema, const std::string& pointer, std::size_t depth) {
@@ -158,10 +171,12 @@ class Rules {
       if (key.starts_with("x-")) continue;
       if (key == "$id" && pointer.empty()) continue;
       const auto known = std::ranges::find(keywords, key, &Keyword::name);
-      if (known == keywords.end()) {
-        fail(at, "the keyword \"" + std::string(key) + "\" is not known, and would not be enforced");
-      }
-      keyword(*known, value, pointer, at, depth);
+      attempt([&] {
+        if (known == keywords.end()) {
+          fail(at, "the keyword \"" + std::string(key) + "\" is not known, and would not be enforced");
+        }
+        keyword(*known, value, pointer, at, depth);
+      });
     }
     const auto has = [&](std::string_view key) { return std::ranges::find(seen, key) != seen.end(); };
     if (has("$ref")) {
@@ -340,6 +355,7 @@ class Rules {
   element root_;
   std::map<std::string, std::vector<std::string>> in_place_;  // of each subschema, those that apply to the same value
   std::vector<std::string> patterns_;
+  std::vector<Fault> faults_;
 };
 
 // Writes a schema for another place.
@@ -442,20 +458,16 @@ std::string_view format_pattern(std::string_view format) {
   return found == formats.end() ? std::string_view{} : found->pattern;
 }
 
-std::expected<std::vector<std::string>, Fault> check_rules(std::string_view json) {
+std::expected<std::vector<std::string>, std::vector<Fault>> check_rules(std::string_view json) {
   if (json.size() > longest_schema) {
-    return std::unexpected(Fault{"", "a schema has at most " + std::to_string(longest_schema) + " bytes"});
+    return std::unexpected(std::vector{Fault{"", "a schema has at most " + std::to_string(longest_schema) + " bytes"}});
   }
   simdjson::dom::parser parser;
   element root;
   if (const auto error = parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
-    return std::unexpected(Fault{"", std::string("it is not JSON: ") + simdjson::error_message(error)});
+    return std::unexpected(std::vector{Fault{"", std::string("it is not JSON: ") + simdjson::error_message(error)}});
   }
-  try {
-    return Rules(root).run();
-  } catch (Fault& fault) {
-    return std::unexpected(std::move(fault));
-  }
+  return Rules(root).run();
 }
 
 }  // namespace sluice::api::schema

@@ -121,19 +121,19 @@ Schema::Schema(std::string text, std::unique_ptr<const Parsed> parsed)
     : text_(std::move(text)), parsed_(std::move(parsed)) {}
 Schema::~Schema() = default;
 
-std::expected<std::shared_ptr<const Schema>, Fault> Schema::parse(std::string_view json) {
+std::expected<std::shared_ptr<const Schema>, std::vector<Fault>> Schema::parse(std::string_view json) {
   const auto patterns = check_rules(json);
   if (!patterns) return std::unexpected(patterns.error());
   auto parsed = std::make_unique<Parsed>();
   element root;
   if (const auto error = parsed->parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
-    return std::unexpected(Fault{"", simdjson::error_message(error)});
+    return std::unexpected(std::vector{Fault{"", simdjson::error_message(error)}});
   }
   try {
     valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
     parser.populateSchema(SchemaAdapter(root), parsed->schema);
   } catch (const std::exception& error) {
-    return std::unexpected(Fault{"", error.what()});
+    return std::unexpected(std::vector{Fault{"", error.what()}});
   }
   const auto compile = [&](std::string_view pattern) {
     if (parsed->patterns.contains(pattern)) return;

@@ -17,7 +17,7 @@ namespace sluice::api::schema {
 // Immutable, shared by all cores.
 class Schema {
  public:
-  [[nodiscard]] static std::expected<std::shared_ptr<const Schema>, Fault> parse(std::string_view json);
+  [[nodiscard]] static std::expected<std::shared_ptr<const Schema>, std::vector<Fault>> parse(std::string_view json);
   ~Schema();
 
   [[nodiscard]] const std::string& text() const { return text_; }

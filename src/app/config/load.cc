@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "api/schema/schema.h"
 #include "app/config/check.h"
 #include "app/config/reader.h"
 #include "app/listen.h"
@@ -120,6 +121,28 @@ void check_stores(const Options& options, std::vector<Diagnostic>& errors) {
   }
 }
 
+void read_schema(const api::EndpointOptions& endpoint, Located<JsonOrFile>& schema, const std::filesystem::path& folder,
+                 std::vector<Diagnostic>& errors) {
+  auto& [json, file] = schema.value;
+  if (!file.empty()) {
+    const std::string path = from_folder(folder, file);
+    auto text = read_file(path);
+    if (!text) {
+      errors.push_back(
+          {schema.position, fmt::format("the schema {}", text.error()), fmt::format("it would be {}", path)});
+      return;
+    }
+    json = std::move(*text);
+  }
+  const auto parsed = api::schema::Schema::parse(json);
+  if (parsed) return;
+  for (const auto& [pointer, reason] : parsed.error()) {
+    errors.push_back(
+        {schema.position, fmt::format("endpoint \"{}\": the schema{}{}{}{}: {}", endpoint.path.value,
+                                      file.empty() ? "" : " ", file, pointer.empty() ? "" : ", at ", pointer, reason)});
+  }
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
@@ -141,16 +164,8 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     database.value.folder = folder.string();
   }
   for (auto& endpoint : options.endpoints) {
-    for (auto* method : {&endpoint.post, &endpoint.put, &endpoint.patch, &endpoint.delete_}) {
-      if (!*method || !(*method)->schema || (*method)->schema->value.file.empty()) continue;
-      auto& schema = *(*method)->schema;
-      const std::string path = from_folder(folder, schema.value.file);
-      if (auto text = read_file(path)) {
-        schema.value.json = std::move(*text);
-      } else {
-        errors.push_back(
-            {schema.position, fmt::format("the schema {}", text.error()), fmt::format("it would be {}", path)});
-      }
+    for (const auto& [method, writing] : endpoint.writing_methods()) {
+      if (writing->schema) read_schema(endpoint, *writing->schema, folder, errors);
     }
   }
   for (auto& store : options.stores) {
