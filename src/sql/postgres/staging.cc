@@ -296,8 +296,10 @@ core::Task<Result<void>> Staging::remove_and_count(Transaction& transaction, std
     auto marked = co_await transaction.execute(mark, {});
     if (!marked) co_return std::unexpected(std::move(marked.error()));
     if (updates_first) {
+      refused_rows_ = updating_first_ = true;
       auto updated = co_await run(transaction, *plan_.update, arguments);
       if (!updated) co_return std::unexpected(std::move(updated.error()));
+      refused_rows_ = updating_first_ = false;
       outcome.updated = updated->changes;
     }
     outcome.deleted = 0;
@@ -325,6 +327,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   Transaction transaction(pool_, conversation_, {.isolation = isolation_, .settings = settings_});
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
+  refused_rows_ = updating_first_ = false;
   SetOutcome outcome;
   if (rows_ != 0) {
     auto found = co_await find_duplicates(transaction, outcome);
@@ -366,7 +369,11 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
-  if (auto removed = co_await remove_and_count(transaction, arguments, outcome); !removed) {
+  if (updating_first_) {
+    const Statement set = own_statement(std::string(updates_alone));
+    auto done = co_await transaction.execute(set, {});
+    if (!done) co_return std::unexpected(std::move(done.error()));
+  } else if (auto removed = co_await remove_and_count(transaction, arguments, outcome); !removed) {
     co_return std::unexpected(std::move(removed.error()));
   }
   for (std::size_t i = 0; i < plan_.parameters.size(); ++i) {

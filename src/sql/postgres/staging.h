@@ -71,7 +71,8 @@ class Staging final : public sql::Staging {
     std::uint64_t step = 0;
   };
   std::vector<Run> runs_;
-  bool refused_rows_ = false;  // write() has failed over what rows hold, and not before
+  bool refused_rows_ = false;    // write() has failed over what rows hold, and not before
+  bool updating_first_ = false;  // as it changed rows before it deleted any
   Buffer chunk_;
 };
 

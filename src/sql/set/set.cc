@@ -186,7 +186,9 @@ class Builder {
                  ? ""
                  : "EXECUTE " + literal(statement) + " USING sluice_first, sluice_first + sluice_many - 1;\n";
     };
-    const std::string writes = write(update(stage(), which)) + write(insert(stage(), which));
+    const std::string writes = write(update(stage(), which)) +
+                               "IF coalesce(current_setting('sluice_set.updates_alone', true), '') = '' THEN\n" +
+                               write(insert(stage(), which)) + "END IF;\n";
     values_are_settings_ = false;
     // Rows that were rolled back make the server believe that a full table is empty: no plan may read all of it.
     // `sluice_known`: where the rows end that are known to have a refused one among them.

@@ -54,6 +54,7 @@ struct SetPlan {
   // Which rows the database refuses, after it has refused all of them. PostgreSQL: commands, one each, that fill the
   // temporary table sluice_faults, with the parameters as settings: named as setting_of() has them, a "v" before the
   // value, and empty for NULL. They write the rows that are good: they run in a transaction that is rolled back.
+  // With `updates_alone` they change rows, and insert none.
   // SQLite: `update` and `insert` of staged rows in a row, whose first and last are their last two parameters.
   std::vector<std::string> find_faults;
   Statement set_value;  // name and value of a setting
@@ -62,6 +63,8 @@ struct SetPlan {
   Statement insert_rows;
 };
 
+// In front of SetPlan::find_faults.
+inline constexpr std::string_view updates_alone = "SET LOCAL sluice_set.updates_alone = 'yes'";
 // The setting that PostgreSQL's SetPlan::find_faults reads a parameter from.
 [[nodiscard]] std::string setting_of(std::string_view parameter);
 

@@ -289,7 +289,9 @@ Result<void> SqliteStaging::Stage::remove_and_count() {
       return done;
     }
     if (updates_first) {
-      if (auto done = add_changes(*plan.update, outcome.updated); !done) return done;
+      if (auto done = add_changes(*plan.update, outcome.updated); !done) {
+        return find_refused(std::move(done.error()), false);
+      }
     }
     outcome.deleted = 0;
     if (auto done = remove(); !done) return done;
@@ -305,7 +307,7 @@ Result<void> SqliteStaging::Stage::remove_and_count() {
 
 Result<void> SqliteStaging::Stage::write_opened() {
   if (auto done = remove_and_count(); !done) return done;
-  if (rows == 0 || outcome.taken != 0) return {};
+  if (rows == 0 || outcome.taken != 0 || !outcome.faults.empty()) return {};
   if (plan.update) {
     if (auto done = add_changes(*plan.update, outcome.updated); !done) return find_refused(std::move(done.error()));
   }
@@ -314,20 +316,22 @@ Result<void> SqliteStaging::Stage::write_opened() {
   return {};
 }
 
-Result<void> SqliteStaging::Stage::write_rows(std::uint64_t first, std::uint64_t last) {
+Result<void> SqliteStaging::Stage::write_rows(std::uint64_t first, std::uint64_t last, bool inserts) {
   const std::string texts[] = {std::to_string(first), std::to_string(last)};
   const Argument own[] = {{.text = texts[0], .type = ParameterType::integer},
                           {.text = texts[1], .type = ParameterType::integer}};
   if (plan.update_rows) {
     if (auto done = change(*plan.update_rows, own); !done) return std::unexpected(std::move(done.error()));
   }
-  if (auto done = change(plan.insert_rows, own); !done) return std::unexpected(std::move(done.error()));
+  if (inserts) {
+    if (auto done = change(plan.insert_rows, own); !done) return std::unexpected(std::move(done.error()));
+  }
   return {};
 }
 
 // In the transaction whose statement has been refused, and undone: a thousand rows at a time, and half as many, down to
 // one, where some of them are refused.
-Result<void> SqliteStaging::Stage::find_refused(Error refusal) {
+Result<void> SqliteStaging::Stage::find_refused(Error refusal, bool inserts) {
   constexpr std::uint64_t most = 1024;
   const auto refused = [&]() -> Result<void> { return std::unexpected(std::move(refusal)); };
   if (!is_of_a_row(refusal.sqlstate) || sqlite3_get_autocommit(connection->get()) != 0) return refused();
@@ -337,7 +341,7 @@ Result<void> SqliteStaging::Stage::find_refused(Error refusal) {
   std::uint64_t known = 0;  // where the rows end that are known to have a refused one among them
   while (first < rows && outcome.faults.size() < most_staged_faults) {
     if (!connection->run("SAVEPOINT sluice_rows")) return refused();
-    const auto done = write_rows(first, first + many - 1);
+    const auto done = write_rows(first, first + many - 1, inserts);
     if (!done && (!is_of_a_row(done.error().sqlstate) || sqlite3_get_autocommit(connection->get()) != 0)) {
       return refused();
     }

@@ -48,8 +48,9 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<std::array<std::uint64_t, 2>> counts();
     [[nodiscard]] Result<void> remove();
     [[nodiscard]] Result<void> remove_and_count();
-    [[nodiscard]] Result<void> write_rows(std::uint64_t first, std::uint64_t last);
-    [[nodiscard]] Result<void> find_refused(Error refusal);
+    // `inserts`: it inserts rows too, and does not only change some.
+    [[nodiscard]] Result<void> write_rows(std::uint64_t first, std::uint64_t last, bool inserts);
+    [[nodiscard]] Result<void> find_refused(Error refusal, bool inserts = true);
     [[nodiscard]] Result<void> note_refused(std::uint64_t row, const Error& why);
     [[nodiscard]] Result<void> find_outside();
     [[nodiscard]] Result<void> find_duplicates();
