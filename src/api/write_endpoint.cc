@@ -100,6 +100,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       formats(endpoint.offered_formats()),
       object((options.returns ? options.returns->value : endpoint.returns) != Returns::rows),
       inserts(creates(method, options)),
+      inserts_row(!options.table.value.empty() && (method == http::Method::post || method == http::Method::put)),
       timeout(endpoint.timeout),
       isolation(options.isolation),
       retries(options.retries),
@@ -141,6 +142,8 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     update_first = std::move(before.back());
     before.pop_back();
   }
+  // A table's statement alone leaves nothing behind where it finds no row.
+  must_do = may_miss() && (options.table.value.empty() || !before.empty());
   const auto of_body = [](const Source& source) { return source.from == From::body; };
   one_row = object || names_its_row(method, options, pattern) ||
             std::ranges::any_of(before, [&](const Step& step) { return std::ranges::any_of(step.sources, of_body); });
@@ -151,6 +154,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
 }
 
 void WritePlan::take_types(const sql::Table& table) {
+  must_do |= table.acts_alone && (inserts_row || may_miss());
   for (Step* const step : {&main, update_first ? &*update_first : nullptr}) {
     if (step == nullptr) continue;
     for (Source& source : step->sources) {
@@ -182,6 +186,15 @@ const Source* missing_source(const sql::BrokenRule& rule, std::span<const Source
     if (std::ranges::find(rule.columns, sources[i].name) != rule.columns.end()) return &sources[i];
   }
   return nullptr;
+}
+
+http::Response refuse_left_out(RowReader* reader) {
+  std::string errors;
+  if (reader != nullptr) {
+    const RowFault fault = reader->fault_at("", "is left out by the database");
+    errors = errors_member({&fault, 1});
+  }
+  return http::problem(409, "A rule of the database has left the row out; nothing has been written.", errors);
 }
 
 }  // namespace
@@ -359,7 +372,8 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     const bool locks = plan.current->lock && !conditions.has_none_match();
     isolation = std::max(isolation, locks ? sql::Isolation::repeatable_read : sql::Isolation::serializable);
   }
-  const auto transaction = database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings});
+  const auto transaction =
+      database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings, .must_do = plan.must_do});
   if (plan.guards && plan.uploads.empty()) {
     auto refused = co_await plan.guards->ask(request, *transaction, rows.refused);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
@@ -464,6 +478,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));
     }
+    if (plan.inserts_row && done->nothing(!plan.main.statement.columns.empty())) {
+      outcome.refusal = refuse_left_out(reader.get());
+      co_return outcome;
+    }
     outcome.changes += done->changes;
     outcome.written.push_back(std::move(*done));
   }
@@ -529,7 +547,7 @@ http::Response WriteEndpoint::answer(const http::Request& request, const Wish& w
   for (const sql::Written& written : outcome.written) count += written.rows.rows;
   const bool has_columns = !plan.main.statement.columns.empty();
   // An UPDATE or a DELETE that has found nothing.
-  if (plan.object && !plan.inserts && (has_columns ? count == 0 : outcome.changes == 0)) {
+  if (plan.may_miss() && (has_columns ? count == 0 : outcome.changes == 0)) {
     return refuse_missing(request);
   }
   http::Response response;

@@ -63,7 +63,8 @@ struct WritePlan {
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
   // What the columns of the table that the rows are written to make of values.
   void take_types(const sql::Table& table);
-  [[nodiscard]] std::string_view credential() const;  // as for log_text()
+  [[nodiscard]] std::string_view credential() const;                  // as for log_text()
+  [[nodiscard]] bool may_miss() const { return object && !inserts; }  // where it finds no row: 404
   [[nodiscard]] bool takes_body() const { return !shape.names.empty() || !uploads.empty(); }
 
   std::string path;
@@ -74,6 +75,8 @@ struct WritePlan {
   // A body has exactly one row: `object`, or a PUT or PATCH of a table whose keys are not in the body, or `before`
   // takes values of the body.
   bool one_row = false;
+  bool inserts_row = false;  // `main` inserts into a table: a row that it leaves out is refused
+  bool must_do = false;      // of the transaction
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;

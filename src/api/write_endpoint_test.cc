@@ -256,6 +256,29 @@ TEST_F(WriteEndpointTest, AnObjectThatIsNotThereIs404) {
   EXPECT_EQ(database.log, "begin\ndelete heat\ncommitted\n");
   database.steps = {{.rows = {}, .changes = 0, .error = {}}};
   EXPECT_EQ(send_body(nullptr, "", "heat").status, 404);
+  EXPECT_TRUE(database.must_do) << "or it is rolled back";
+}
+
+TEST_F(WriteEndpointTest, ARowThatATableLeavesOutIsRefused) {
+  MethodOptions options;
+  options.table.value = "films";
+  EndpointOptions endpoint;
+  endpoint.path.value = "/films";
+  make(http::Method::post, endpoint, options, {statement("insert", {{"slug", {}}})});
+  const Step none{.rows = {}, .changes = 0, .error = {}};
+  database.steps = {{}, none};
+  const http::Response refused = send(R"([{"slug":"a"},{"slug":"b"},{"slug":"c"}])");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_TRUE(body_of(refused).contains(R"("errors":[{"line":1,"row":1,"pointer":"/1")")) << body_of(refused);
+  EXPECT_EQ(database.log, "begin\ninsert a\ninsert b\ngone\n");
+  database.steps = {none};
+  EXPECT_EQ(send(R"({"slug":"a"})").status, 409);
+  EXPECT_FALSE(database.must_do) << "but where triggers leave rows out, the commit goes with the statement";
+  options.table.value.clear();
+  options.sql.value = "INSERT INTO films";
+  make(http::Method::post, endpoint, options, {statement("insert", {{"slug", {}}})});
+  database.steps = {none};
+  EXPECT_EQ(send(R"({"slug":"a"})").status, 204) << "a statement of one's own may do nothing";
 }
 
 TEST_F(WriteEndpointTest, AnObjectIsReplacedOrInserted) {

@@ -43,6 +43,7 @@ class FakeDatabase final : public sql::Database {
     if (options.isolation == sql::Isolation::repeatable_read) log += " repeatable read";
     log += '\n';
     settings.assign(options.settings.begin(), options.settings.end());
+    must_do = options.must_do;
     return std::make_unique<FakeTransaction>(*this);
   }
   std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override {
@@ -57,6 +58,7 @@ class FakeDatabase final : public sql::Database {
   std::deque<sql::Result<sql::SetOutcome>> outcomes;
   std::string log;  // a line for each thing that it was asked, "committed", and "gone" for what was destroyed without
   std::vector<sql::Setting> settings;  // of the last begin()
+  bool must_do = false;                // likewise
   std::size_t added = 0;
   std::size_t refused_at = SIZE_MAX;  // from so many rows on
   std::size_t largest_batch = 0;

@@ -41,6 +41,8 @@ struct TransactionOptions {
   std::span<const Setting> settings;          // PostgreSQL only; read before begin() returns
   // No statement writes. SQLite: it waits for no write, and no write waits for it.
   bool reads_only = false;
+  // finish() rolls back, and succeeds, where its statement is Written::nothing().
+  bool must_do = false;
   // What one statement may return: bytes of values, and one for each. More is an error with `over_result_limit`.
   std::size_t result_bytes = 16 << 20;
 };
@@ -53,6 +55,9 @@ struct Written {
   std::uint64_t changes = 0;  // rows inserted, updated or deleted by the statement itself
   Block rows;                 // all of them: `last` is set
   std::shared_ptr<const void> owner;
+
+  // It has found no row: it has returned none, or, without columns to return, changed none.
+  [[nodiscard]] bool nothing(bool has_columns) const { return has_columns ? rows.rows == 0 : changes == 0; }
 };
 
 // Statements that are committed together or not at all. Destroyed before a commit has succeeded, it is rolled back; one
@@ -66,8 +71,8 @@ class Transaction : public core::SlabAllocated {
   [[nodiscard]] virtual core::Task<std::expected<Written, Error>> execute(const Statement& statement,
                                                                           std::span<const Argument> arguments) = 0;
   // The last statement together with the commit: one round trip, and for SQLite one commit with others' requests where
-  // it is the only one. A success has been committed. More rows than `most_rows` are an error (Failure::statement), and
-  // nothing is committed.
+  // it is the only one. A success has been committed, but for `must_do`. More rows than `most_rows` are an error
+  // (Failure::statement), and nothing is committed.
   [[nodiscard]] virtual core::Task<std::expected<Written, Error>> finish(const Statement& statement,
                                                                          std::span<const Argument> arguments,
                                                                          std::size_t most_rows) = 0;

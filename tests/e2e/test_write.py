@@ -92,6 +92,19 @@ columns.score = {{}}
 table = "films"
 columns.slug = {{ key = true, from = "path.slug" }}
 columns.score = {{}}
+[[endpoint]]
+path = "/counted/{{slug}}"
+returns = "object"
+[endpoint.put]
+before = ["UPDATE films SET score = score + 1"]
+sql = "UPDATE films SET score = :score WHERE slug = :slug"
+[endpoint.patch]
+before = ["UPDATE films SET score = score + 1"]
+sql = "UPDATE films SET score = :score WHERE slug = :slug RETURNING slug"
+[endpoint.delete]
+before = ["UPDATE films SET score = score + 1"]
+table = "films"
+columns.slug = {{ key = true, from = "path.slug" }}
 [batch]
 [[endpoint]]
 path = "/told/header"
@@ -233,6 +246,17 @@ def test_a_list_without_rows_runs_all_but_its_rows(films, body, content_type):
     assert films.rows() == [("a", 1), ("b", 2)]
     done = films.call("POST", "/batch", [{**call, "path": "/board?holds=a"}])
     assert (done.status, json.loads(done.body)[0]["status"], films.rows()) == (200, 200, [])
+
+
+def test_what_finds_no_row_leaves_nothing_of_what_ran_before(films):
+    films.query("INSERT INTO films (slug, score) VALUES ('a', 1)")
+    for method, body in (("PUT", {"score": 9}), ("PATCH", {"score": 9}), ("DELETE", None)):
+        films.problem(404, method, "/counted/none", body)
+        assert films.rows() == [("a", 1)], method
+    assert films.call("PUT", "/counted/a", {"score": 5}).status == 204
+    assert films.call("PATCH", "/counted/a", {"score": 6}).status == 200
+    assert films.rows() == [("a", 6)]
+    assert films.call("DELETE", "/counted/a").status == 204
 
 
 def test_a_path_that_names_one_row_takes_one(films):

@@ -89,6 +89,7 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::str
       conversation_(*own_),
       begin_(std::move(begin)),
       settings_(options.settings),
+      must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(resets && pool.options().prepared),
       resets_(changes_session_) {}
@@ -98,6 +99,7 @@ Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptio
       conversation_(conversation),
       begin_(begin_of(options)),
       settings_(options.settings),
+      must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(pool.options().prepared),
       resets_(false) {}
@@ -121,18 +123,20 @@ core::Task<Result<Written>> Transaction::execute(const Statement& statement, std
 
 core::Task<Result<Written>> Transaction::finish(const Statement& statement, std::span<const Argument> arguments,
                                                 std::size_t most_rows) {
-  const bool counts = most_rows != SIZE_MAX && !statement.columns.empty();
+  const bool counts = must_do_ || (most_rows != SIZE_MAX && !statement.columns.empty());
   if (counts) return run_and_count(flight(&statement, arguments, false), most_rows);
   return run(flight(&statement, arguments, true));
 }
 
 // The commit waits until the rows have been counted.
 core::Task<Result<Written>> Transaction::run_and_count(Flight flight, std::size_t most_rows) {
+  const bool has_columns = !flight.statement->columns.empty();
   auto written = co_await run(std::move(flight));
   if (!written) co_return std::unexpected(std::move(written.error()));
   if (written->rows.rows > most_rows) {
     co_return std::unexpected(Error{Failure::statement, {}, "the statement returns more than one row", 0});
   }
+  if (must_do_ && written->nothing(has_columns)) co_return written;
   if (auto committed = co_await commit(); !committed) co_return std::unexpected(std::move(committed.error()));
   co_return written;
 }

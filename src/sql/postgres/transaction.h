@@ -55,6 +55,7 @@ class Transaction final : public sql::Transaction {
   Settings settings_;
   bool renews_ = false;  // in front of the next statement
   bool reads_ = false;   // the next statement
+  const bool must_do_;
   const std::size_t result_bytes_;
   const bool changes_session_;
   const bool resets_;  // behind COMMIT

@@ -52,6 +52,28 @@ TEST_F(PostgresTransaction, ALastStatementCommitsWithItself) {
   }
 }
 
+TEST_F(PostgresTransaction, WhatDoesNothingKeepsNothing) {
+  const Statement add = insert();
+  const Statement missing = prepare("UPDATE written SET name = 'x' WHERE id = 99", 2);
+  const Statement returning = prepare("UPDATE written SET name = 'x' WHERE id = 99 RETURNING id", 3);
+  for (const bool must_do : {true, false}) {
+    for (const Statement& last : {missing, returning}) {
+      const auto transaction = database->begin({.must_do = must_do});
+      const auto arguments = texts({last.columns.empty() ? "1" : "2", "a"});
+      ASSERT_TRUE(run(transaction->execute(add, arguments)));
+      const auto done = run(transaction->finish(last, {}, 1));
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_TRUE(done->nothing(!last.columns.empty()));
+    }
+    EXPECT_EQ(written(), must_do ? "" : "1=a 2=a");
+  }
+  const auto transaction = database->begin({.must_do = true});
+  const auto arguments = texts({"3", "b"});
+  ASSERT_TRUE(run(transaction->finish(add, arguments, SIZE_MAX)));
+  EXPECT_EQ(written(), "1=a 2=a 3=b");
+  EXPECT_TRUE(comes_to_rest());
+}
+
 TEST_F(PostgresTransaction, MoreRowsThanAskedForAreNotCommitted) {
   psql("INSERT INTO written VALUES (1, 'a'), (2, 'b')");
   const Statement rename = prepare("UPDATE written SET name = 'c' RETURNING id");

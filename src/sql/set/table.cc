@@ -10,7 +10,8 @@ namespace sluice::sql {
 namespace {
 
 // In both: name, type, not null, generated, default, collation, equality, row id, its number, the numbers of each
-// unique index's columns ("1 2;3"), whether it may have indices, strict, view, whether deleting may delete more of it.
+// unique index's columns ("1 2;3"), whether it may have indices, strict, view, whether deleting may delete more of it,
+// `acts_alone`, `or_abort`.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
@@ -28,7 +29,10 @@ constexpr std::string_view postgres_columns =
     "  UNION SELECT k.conrelid, k.conrelid = to_regclass(:name)"
     "  FROM taken JOIN pg_constraint k ON k.confrelid = taken.rel AND k.confdeltype = 'c')"
     "  SELECT c.relkind = 'v' OR bool_or(again) OR EXISTS (SELECT FROM taken JOIN pg_trigger g ON g.tgrelid = taken.rel"
-    "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken)"  // 8: of DELETE
+    "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken),"  // 8: of DELETE
+    // 66: BEFORE, INSTEAD OF; 1: of each row
+    " c.relhasrules OR EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal"
+    "  AND (g.tgtype & 66 <> 0 OR g.tgtype & 1 = 0)), NULL"
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype"
     "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype"
@@ -52,7 +56,9 @@ constexpr std::string_view sqlite_columns =
     "  FROM taken, sqlite_schema m, pragma_foreign_key_list(m.name) k"
     "  WHERE m.type = 'table' AND lower(k.\"table\") = taken.rel AND k.on_delete = 'CASCADE')"
     "  SELECT max(again) OR EXISTS (SELECT 1 FROM taken, sqlite_schema g WHERE g.type = 'trigger'"
-    "  AND lower(g.tbl_name) = taken.rel AND g.sql LIKE '%delete%from%') FROM taken)"
+    "  AND lower(g.tbl_name) = taken.rel AND g.sql LIKE '%delete%') FROM taken), 1,"
+    " (SELECT ' OR ABORT' FROM sqlite_schema m WHERE m.type = 'table' AND lower(m.name) = lower(:name)"
+    "  AND m.sql LIKE '%on%conflict%')"
     " FROM pragma_table_xinfo(:name) c ORDER BY c.cid";
 
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
@@ -172,6 +178,8 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
       table.strict = is_true(row[11]);
       table.is_view = is_true(row[12]);
       table.deletes_more = is_true(row[13]);
+      table.acts_alone = is_true(row[14]);
+      table.or_abort = text_of(row[15]);
     }
   }
   for (const auto index : std::views::split(indices, ';')) {

@@ -39,7 +39,12 @@ struct Table {
   bool is_view = false;                          // SQLite
   bool has_indices = false;                      // it is none of those that cannot have any, such as views
   bool deletes_more = false;                     // deleting a row may delete others: by cascades, or by a trigger
+  bool acts_alone = false;                       // a trigger or a rule may do something where no row is written
   std::vector<std::vector<std::string>> unique;  // the columns of each index or constraint that holds for all rows
+  // " OR ABORT" for its INSERT and UPDATE: SQLite, where a constraint says ON CONFLICT, which would delete other rows
+  // or leave out the one that is written. The statements of its triggers obey it too: other tables are written without
+  // it.
+  std::string or_abort{};
 
   // Whether no two rows have the same values in these columns, as far as the table itself sees to it.
   [[nodiscard]] bool is_unique(const std::vector<std::string>& by) const;

@@ -69,11 +69,13 @@ struct SqliteWriter::Request : core::Letter {
   const sqlite::OwnedArguments arguments;
   std::size_t most_rows = SIZE_MAX;
   std::size_t result_bytes = TransactionOptions{}.result_bytes;
+  bool must_do = false;
   Does does = Does::one_write;
   Work work;
   std::shared_ptr<Session> session;       // of a step
   std::atomic<bool> expired{false};       // set by the core at the deadline
   std::optional<Result<Written>> result;  // the writer's until it is delivered
+  [[nodiscard]] bool is_kept() const { return *result && !(must_do && (*result)->nothing(columns != 0)); }
 
   std::coroutine_handle<> caller;  // the core's; null: nobody waits any more
   Request* newer = nullptr;        // in the queue, under its mutex
@@ -258,7 +260,8 @@ class SqliteWriter::Conversation final : public Transaction {
         reactor_(reactor),
         mailbox_(mailbox),
         deadline_(options.deadline),
-        result_bytes_(options.result_bytes) {}
+        result_bytes_(options.result_bytes),
+        must_do_(options.must_do) {}
   ~Conversation() override {
     if (!session_) return;
     const std::lock_guard lock(session_->mutex);
@@ -290,6 +293,7 @@ class SqliteWriter::Conversation final : public Transaction {
     auto request = std::make_unique<Request>(mailbox_, statement, arguments);
     request->most_rows = most_rows;
     request->result_bytes = result_bytes_;
+    request->must_do = must_do_ && does != Request::Does::step;
     request->does = does;
     request->session = session_;
     return wait(writer_, reactor_, std::move(request), statement.columns, deadline_);
@@ -300,6 +304,7 @@ class SqliteWriter::Conversation final : public Transaction {
   core::Mailbox& mailbox_;
   const Instant deadline_;
   const std::size_t result_bytes_;
+  const bool must_do_;
   std::shared_ptr<Session> session_;  // null before the first step
 };
 
@@ -442,6 +447,7 @@ bool SqliteWriter::take_step(Request& request) {
   if (!*request.result || request.does == Request::Does::step) {
     return request.result->has_value() && sqlite3_get_autocommit(connection_->get()) == 0;
   }
+  if (!request.is_kept()) return false;
   if (auto done = commit(); !done) request.result = std::unexpected(std::move(done.error()));
   return false;
 }
@@ -491,9 +497,9 @@ SqliteWriter::Ended SqliteWriter::perform(Request& request) {
     current_ = &request;
     request.result = guarded([&] { return perform_statement(request); });
     current_ = nullptr;
-    if (!*request.result) changed_.resize(changed_before);
+    if (!request.is_kept()) changed_.resize(changed_before);
     if (sqlite3_get_autocommit(connection_->get()) == 0) {
-      const char* end = *request.result ? "RELEASE request" : "ROLLBACK TO request; RELEASE request";
+      const char* end = request.is_kept() ? "RELEASE request" : "ROLLBACK TO request; RELEASE request";
       if (auto ended = connection_->run(end); !ended) request.result = std::unexpected(std::move(ended.error()));
     }
   }

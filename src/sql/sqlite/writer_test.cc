@@ -474,6 +474,30 @@ TEST_F(SqliteTransactionTest, MoreRowsThanTheCallerTakesAreNotCommitted) {
   EXPECT_TRUE(loop.run(begin()->finish(two, {}, 2)));
 }
 
+TEST_F(SqliteTransactionTest, WhatDoesNothingKeepsNothing) {
+  const Statement missing = describe("UPDATE t SET name = 'x' WHERE id = 99");
+  const Statement none = describe("SELECT id FROM t WHERE id = 99");
+  for (const bool must_do : {true, false}) {
+    for (const Statement& last : {missing, none}) {
+      const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {.must_do = must_do});
+      ASSERT_TRUE(loop.run(transaction->execute(insert, texts({last.columns.empty() ? "a" : "b"}))));
+      const auto done = loop.run(transaction->finish(last, {}, 1));
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_TRUE(done->nothing(!last.columns.empty()));
+    }
+    EXPECT_EQ(value("SELECT count(*) FROM t"), must_do ? "0" : "2");
+  }
+  // One by itself, whose trigger has put the row elsewhere.
+  file.execute(
+      "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE seen (id INT);"
+      "CREATE TRIGGER out BEFORE INSERT ON u BEGIN INSERT INTO seen VALUES (NEW.id); SELECT RAISE(IGNORE); END");
+  const Statement left_out = describe("INSERT INTO u VALUES (1) RETURNING id");
+  for (const bool must_do : {true, false}) {
+    ASSERT_TRUE(loop.run(writer->begin(*loop.reactor, loop.mailbox, {.must_do = must_do})->finish(left_out, {}, 1)));
+    EXPECT_EQ(value("SELECT count(*) FROM seen"), must_do ? "0" : "1");
+  }
+}
+
 // The others' writes wait for it, but not for ever.
 TEST_F(SqliteTransactionTest, MayNotHoldTheWriterForLong) {
   writer.reset();
