@@ -33,7 +33,8 @@ class Writer {
       values +=
           may_be_missing(column) && !otherwise.empty() ? if_present(column, "(" + otherwise + ")") : value(column);
     }
-    return "INSERT INTO " + table_.name + " (" + names + ") VALUES (" + values + ")" + returning();
+    return "INSERT" + table_.or_abort + " INTO " + table_.name + " (" + names + ") VALUES (" + values + ")" +
+           returning();
   }
   // `keeps`: what the body does not name stays as it is.
   [[nodiscard]] std::string update(bool keeps) const {
@@ -56,7 +57,7 @@ class Writer {
       assignments += (assignments.empty() ? "" : ", ") + name + " = " + assigned;
     }
     if (assignments.empty()) return {};
-    return "UPDATE " + table_.name + " SET " + assignments + where() + returning();
+    return "UPDATE" + table_.or_abort + " " + table_.name + " SET " + assignments + where() + returning();
   }
   [[nodiscard]] std::string remove() const { return "DELETE FROM " + table_.name + where() + returning(); }
 

@@ -61,6 +61,13 @@ TEST_F(TableSqlTest, PutReplacesAndElseInserts) {
       "ELSE (7 + 1) END WHERE \"id\" = :set_id");
 }
 
+TEST_F(TableSqlTest, ATablesOwnConflictClausesDoNotHold) {
+  table.or_abort = " OR ABORT";
+  EXPECT_TRUE(made(http::Method::post)->sql.starts_with("INSERT OR ABORT INTO \"films\" ("));
+  EXPECT_TRUE(made(http::Method::patch)->sql.starts_with("UPDATE OR ABORT \"films\" SET "));
+  EXPECT_TRUE(made(http::Method::put)->update_first.starts_with("UPDATE OR ABORT \"films\" SET "));
+}
+
 TEST_F(TableSqlTest, DeleteFindsTheRow) {
   options.columns.resize(1);
   EXPECT_EQ(made(http::Method::delete_)->sql, "DELETE FROM \"films\" WHERE \"id\" = :set_id");

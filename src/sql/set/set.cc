@@ -151,8 +151,8 @@ class Builder {
       differs += (differs.empty() ? "" : " OR ") + one;
     }
     if (assignments.empty()) return {};
-    return "UPDATE " + table_.name + " AS t SET " + assignments + " FROM " + std::string(from) + " AS s" +
-           where_same(true) + " AND (" + differs + ")" + and_(which);
+    return "UPDATE" + table_.or_abort + " " + table_.name + " AS t SET " + assignments + " FROM " + std::string(from) +
+           " AS s" + where_same(true) + " AND (" + differs + ")" + and_(which);
   }
   [[nodiscard]] std::string insert(std::string_view from, std::string_view which = {}) const {
     std::string names;
@@ -170,9 +170,9 @@ class Builder {
         values += staged;
       }
     }
-    return "INSERT INTO " + table_.name + " (" + names + ") SELECT " + values + " FROM " + std::string(from) +
-           " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) + ")" + and_(which) +
-           " ORDER BY s.sluice_row";
+    return "INSERT" + table_.or_abort + " INTO " + table_.name + " (" + names + ") SELECT " + values + " FROM " +
+           std::string(from) + " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) +
+           ")" + and_(which) + " ORDER BY s.sluice_row";
   }
 
   // Writes rows as update() and insert() do, in their order: a thousand at a time, and half as many, down to one, where
