@@ -80,6 +80,18 @@ columns.owner = {{ from = "claim.sub", type = "text", required = true }}
 columns.slug = {{ key = true, type = "text" }}
 columns.price = {{ type = "real" }}
 [[endpoint]]
+path = "/team"
+use = ["auth"]
+[endpoint.post]
+table = "items"
+columns.slug = {{ from = "claim.team" }}
+columns.price = {{}}
+[endpoint.put]
+table = "items"
+existing = "SELECT id FROM items"
+columns.id = {{ key = true }}
+columns.slug = {{ from = "claim.team" }}
+[[endpoint]]
 path = "/from"
 returns = "object"
 post = "INSERT INTO items (slug, owner, price) VALUES (:slug, :agent, :session) RETURNING slug, owner, price"
@@ -362,6 +374,9 @@ def test_a_claim_is_the_tokens_alone(items):
     with items.server.connect() as connection:
         refused = items.call_on(connection, "GET", "/mine", None, items.bearer(sub="eve"), items.bearer(sub="ada"))
         assert refused.status == 400
+    # A column that must not be NULL takes it, though nothing says that it is required.
+    for method, body in (("POST", {"price": 1}), ("PUT", [{"id": 1}])):
+        assert items.problem(403, method, "/team", body, items.bearer(sub="eve"))["detail"] == 'The token\'s claim "team" is missing.'
     # One whose claim is missing, null, or no text.
     for claims in ({"sub": None},):
         items.problem(403, "GET", "/mine", None, items.bearer(**claims))
