@@ -44,8 +44,8 @@ struct ParamOptions {
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
   Located<bool> ignored = false;
-  Located<std::string> store;              // once loaded, the name of one that exists, where `from` is a file's hash
-  std::optional<std::string> environment;  // once loaded, the variable's value, where `from` is one that is set
+  Located<std::string> store;                // once loaded, the name of one that exists, where `from` is a file's hash
+  std::optional<std::string> environment{};  // once loaded, the variable's value, where `from` is one that is set
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -120,7 +120,7 @@ struct RequireOptions {
   Located<std::string> that;
   Located<std::uint32_t> status = {403};
   std::string detail;
-  std::map<std::string, std::string> environment;  // once loaded, those of the variables in `that` that are set
+  std::map<std::string, std::string> environment{};  // once loaded, those of the variables in `that` that are set
 
   template <class Visitor>
   static void declare(Visitor& v) {

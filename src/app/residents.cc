@@ -107,15 +107,15 @@ core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell t
 Residents::Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
                      std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads) {
   for (std::size_t i = 0; i < plan.residents.size(); ++i) {
-    const auto& [table, database, refresh] = plan.residents[i];
-    const api::resident::Plan* const handle = table.get();
+    const auto& [made, database, refresh] = plan.residents[i];
+    const api::resident::Plan* const handle = made.get();
     refreshers_.push_back(std::make_unique<Refresher>(
         Refresher::Surroundings{.reactor = core.reactor(),
                                 .mailbox = core.mailbox(),
                                 .tasks = core.tasks(),
                                 .threads = threads,
                                 .database = workers[core.index()]->database(database)},
-        *table, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i], loads.marks[i],
+        *made, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i], loads.marks[i],
         Refresher::Cores{
             .publish =
                 [&core, workers, handle](const Edition& edition) {

@@ -98,7 +98,7 @@ class Server {
     std::uint64_t refused = 0;        // over the limit of connections
     std::uint64_t open = 0;           // gauge
     std::uint64_t out_of_memory = 0;  // connections and streams that ended for want of memory
-    BodyBudget::Counters bodies;
+    BodyBudget::Counters bodies{};
     struct Tls {
       std::uint64_t handshakes = 0;
       std::uint64_t resumed = 0;  // of these

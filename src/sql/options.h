@@ -19,8 +19,8 @@ inline NameOf<ParameterType> names_of(ParameterType) {
 
 // [database.NAME.settings]: a parameter of the session that each request sets.
 struct SettingOptions {
-  Located<std::string> from;               // what it may be is the api's matter
-  std::optional<std::string> environment;  // once loaded, the variable's value, where `from` is one that is set
+  Located<std::string> from;                 // what it may be is the api's matter
+  std::optional<std::string> environment{};  // once loaded, the variable's value, where `from` is one that is set
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -38,15 +38,15 @@ struct DatabaseOptions {
   Duration wait = 2s;
   Duration statement_timeout = 30s;
   ByteSize row_limit = 64_MiB;
-  Located<Duration> start_timeout = {10s};      // PostgreSQL only
-  Located<bool> prepared = true;                // PostgreSQL only
-  Located<std::uint32_t> pipeline = {128};      // PostgreSQL only
-  Located<std::uint32_t> batch = {1};           // PostgreSQL only
-  std::optional<Located<std::string>> role;     // PostgreSQL only; where it comes from is the api's matter
-  std::optional<std::string> role_environment;  // once loaded, the variable's value, where `role` is one that is set
-  Located<std::string> anonymous_role;          // PostgreSQL only
-  std::vector<Named<SettingOptions>> settings;  // PostgreSQL only
-  Located<bool> untrusted = {false};            // SQLite only
+  Located<Duration> start_timeout = {10s};        // PostgreSQL only
+  Located<bool> prepared = true;                  // PostgreSQL only
+  Located<std::uint32_t> pipeline = {128};        // PostgreSQL only
+  Located<std::uint32_t> batch = {1};             // PostgreSQL only
+  std::optional<Located<std::string>> role;       // PostgreSQL only; where it comes from is the api's matter
+  std::optional<std::string> role_environment{};  // once loaded, the variable's value, where `role` is one that is set
+  Located<std::string> anonymous_role;            // PostgreSQL only
+  std::vector<Named<SettingOptions>> settings;    // PostgreSQL only
+  Located<bool> untrusted = {false};              // SQLite only
   Position position;
   std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
 

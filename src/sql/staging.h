@@ -52,11 +52,11 @@ struct SetOutcome {
   std::uint64_t updated = 0;
   std::uint64_t deleted = 0;
   std::uint64_t unchanged = 0;
-  std::vector<StagedFault> faults;       // not empty: nothing has been written
-  std::uint64_t taken = 0;               // not 0: nothing has been written, for deleting would take these rows along
-  bool too_many_deleted = false;         // nothing has been written, for it would delete more than is allowed
-  bool outside = false;                  // what is wrong with them: the table has them, and the set does not
-  std::shared_ptr<const Error> refusal;  // likewise: the database refuses them, and this is what it said first
+  std::vector<StagedFault> faults;         // not empty: nothing has been written
+  std::uint64_t taken = 0;                 // not 0: nothing has been written, for deleting would take these rows along
+  bool too_many_deleted = false;           // nothing has been written, for it would delete more than is allowed
+  bool outside = false;                    // what is wrong with them: the table has them, and the set does not
+  std::shared_ptr<const Error> refusal{};  // likewise: the database refuses them, and this is what it said first
 };
 
 inline constexpr const char* outside_reason = "is there already, and no part of what is replaced";

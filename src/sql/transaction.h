@@ -38,7 +38,7 @@ struct Setting {
 struct TransactionOptions {
   Instant deadline = never;  // for all of it; `never`: the database's own statement timeout for each wait
   Isolation isolation = Isolation::standard;  // SQLite's is always serializable
-  std::span<const Setting> settings;          // PostgreSQL only; read before begin() returns
+  std::span<const Setting> settings{};        // PostgreSQL only; read before begin() returns
   // No statement writes. SQLite: it waits for no write, and no write waits for it.
   bool reads_only = false;
   // finish() rolls back, and succeeds, where its statement is Written::nothing().

@@ -174,7 +174,7 @@ class Connection {
 
   struct InFlight {
     Query* query = nullptr;  // null: nobody waits, or a session setting
-    StatementId statement;
+    StatementId statement{};
     bool setting = false;   // SET, of our own
     bool prepares = false;  // Parse and Describe go ahead of Bind
     bool named = false;

@@ -54,8 +54,8 @@ TEST_F(PostgresTransaction, ALastStatementCommitsWithItself) {
 
 TEST_F(PostgresTransaction, WhatDoesNothingKeepsNothing) {
   const Statement add = insert();
-  const Statement missing = prepare("UPDATE written SET name = 'x' WHERE id = 99", 2);
-  const Statement returning = prepare("UPDATE written SET name = 'x' WHERE id = 99 RETURNING id", 3);
+  const Statement missing = prepare("UPDATE written SET name = 'x' WHERE id = 99");
+  const Statement returning = prepare("UPDATE written SET name = 'x' WHERE id = 99 RETURNING id");
   for (const bool must_do : {true, false}) {
     for (const Statement& last : {missing, returning}) {
       const auto transaction = database->begin({.must_do = must_do});
