@@ -63,16 +63,13 @@ class Admin::Metrics final : public http::Handler {
  private:
   core::Task<http::Response> gather() {
     RequestMetrics requests;
-    ServerMetrics servers;
-    DatabaseMetrics databases;
-    files::Cache::Counters files;
-    http::compress::Counters compression;
-    ws::Counters websockets;
-    RequestLog::Counters request_log;
-    std::vector<files::Store::Counters> stores(plan_->options.stores.size());
-    std::vector<gateway::jwt::Counters> policies(plan_->options.policies.size());
-    std::vector<api::changes::Counters> changes(plan_->feeds.size());
-    std::vector<api::resident::Resident::Counters> answers(plan_->residents.size());
+    ReadingSums sums;
+    sums.add({
+        gauge("sluice_build_info", "The version that runs.", 1, label("version", SLUICE_VERSION)),
+        gauge("sluice_cores", "Worker threads.", workers_.size()),
+        gauge("sluice_io_info", "What the cores wait for their sockets with.", 1,
+              label("io", name_of(plan_->io.back_end))),
+    });
     for (unsigned i = 0; i < workers_.size(); ++i) {
       Worker::Snapshot snapshot;
       if (i == core_.index()) {
@@ -83,61 +80,13 @@ class Admin::Metrics final : public http::Handler {
         snapshot = std::move(*answer);
       }
       requests.add(snapshot.requests);
-      servers.add(snapshot.server);
-      databases.add(snapshot.databases);
-      files.add(snapshot.files);
-      compression.add(snapshot.compression);
-      websockets += snapshot.websockets;
-      request_log.written += snapshot.request_log.written;
-      request_log.dropped += snapshot.request_log.dropped;
-      for (std::size_t k = 0; k < snapshot.stores.size(); ++k) stores[k] += snapshot.stores[k];
-      for (std::size_t k = 0; k < snapshot.policies.size(); ++k) policies[k] += snapshot.policies[k];
-      for (std::size_t k = 0; k < snapshot.changes.size(); ++k) changes[k] += snapshot.changes[k];
-      for (std::size_t k = 0; k < snapshot.residents.size(); ++k) answers[k] += snapshot.residents[k];
+      sums.add(std::move(snapshot.readings));
     }
-
+    if (changes_ != nullptr) sums.add(changes_->readings());
+    if (residents_ != nullptr) sums.add(residents_->readings());
     MetricsText text;
-    text.family("sluice_build_info", "gauge", "The version that runs.");
-    text.sample("sluice_build_info", MetricsText::label("version", SLUICE_VERSION), 1);
-    text.family("sluice_cores", "gauge", "Worker threads.");
-    text.sample("sluice_cores", {}, static_cast<double>(workers_.size()));
-    text.family("sluice_io_info", "gauge", "What the cores wait for their sockets with.");
-    text.sample("sluice_io_info", MetricsText::label("io", name_of(plan_->io.back_end)), 1);
-    servers.render(text);
+    sums.render(text);
     render(requests, plan_->names, text);
-    std::vector<std::string> names;
-    for (const auto& database : plan_->options.databases) names.push_back(database.name.value);
-    databases.render(names, text);
-    if (!plan_->options.files.empty()) render(files, text);
-    if (!stores.empty()) {
-      std::vector<std::string> store_names;
-      for (const auto& store : plan_->options.stores) store_names.push_back(store.name.value);
-      render(stores, store_names, text);
-    }
-    if (!plan_->options.compression.codings.empty()) render(compression, text);
-    if (!plan_->options.websockets.empty()) render(websockets, text);
-    if (plan_->request_log) {
-      text.family("sluice_request_log_rows_total", "counter", "Requests that [request_log] wrote to its table.");
-      text.sample("sluice_request_log_rows_total", {}, static_cast<double>(request_log.written));
-      text.family("sluice_request_log_dropped_total", "counter", "Requests that it could not write.");
-      text.sample("sluice_request_log_dropped_total", {}, static_cast<double>(request_log.dropped));
-    }
-    if (changes_ != nullptr) {
-      std::vector<std::string> paths;
-      for (const auto& feed : plan_->feeds) paths.push_back(feed.plan->path);
-      render(changes, paths, text);
-      render(changes_->listening(), names, text);
-    }
-    if (residents_ != nullptr) {
-      std::vector<std::string> resident_names;
-      for (const auto& resident : plan_->residents) resident_names.push_back(resident.plan->name);
-      render(residents_->counters(), answers, resident_names, text);
-    }
-    if (!policies.empty()) {
-      std::vector<std::string> policy_names;
-      for (const auto& policy : plan_->options.policies) policy_names.push_back(policy.name.value);
-      render(policies, policy_names, text);
-    }
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 

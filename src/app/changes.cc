@@ -13,7 +13,7 @@ class Changes::Source final : public sql::ChangeSink {
  public:
   Source(core::Core& core, const Plan& plan, std::size_t database, std::span<Worker* const> workers,
          sql::SharedDatabase* shared)
-      : core_(core), workers_(workers), database_(database) {
+      : core_(core), workers_(workers), name_(plan.options.databases[database].name.value) {
     std::vector<sql::Topic> topics;
     for (const Plan::Feed& feed : plan.feeds) {
       if (feed.database != database) continue;
@@ -23,10 +23,9 @@ class Changes::Source final : public sql::ChangeSink {
       topics.push_back(std::move(topic));
       feeds_.push_back({.plan = feed.plan.get()});
     }
-    const auto& options = plan.options.databases[database];
-    auto opened = sql::listen_for_changes(options.name.value, options.value, core.reactor(), core.mailbox(), shared,
-                                          std::move(topics), *this);
-    if (!opened) throw std::runtime_error("database \"" + options.name.value + "\": " + opened.error().message);
+    auto opened = sql::listen_for_changes(name_, plan.options.databases[database].value, core.reactor(), core.mailbox(),
+                                          shared, std::move(topics), *this);
+    if (!opened) throw std::runtime_error("database \"" + name_ + "\": " + opened.error().message);
     listener_ = std::move(*opened);
     core.tasks().spawn(listener_->run());
   }
@@ -52,7 +51,20 @@ class Changes::Source final : public sql::ChangeSink {
     co_await deliver(std::move(deliveries));
   }
 
-  [[nodiscard]] Listening listening() const { return {.database = database_, .counters = listener_->counters()}; }
+  [[nodiscard]] Readings readings() const {
+    const sql::ChangeListener::Counters counters = listener_->counters();
+    const std::string name = label("database", name_);
+    Readings all{
+        gauge("sluice_changes_listening", "Whether changes of the database are heard of.", counters.listening, name),
+        counter("sluice_changes_connections_total", "Connections that have listened for changes.", counters.connections,
+                name),
+    };
+    for (const Feed& feed : feeds_) {
+      all.push_back(counter("sluice_changes_events_total", "Changes that were heard of.", feed.last,
+                            label("http_route", feed.plan->path)));
+    }
+    return all;
+  }
 
  private:
   struct Feed {
@@ -73,7 +85,7 @@ class Changes::Source final : public sql::ChangeSink {
 
   core::Core& core_;
   const std::span<Worker* const> workers_;
-  const std::size_t database_;
+  const std::string name_;
   std::vector<Feed> feeds_;  // by topic
   std::unique_ptr<sql::ChangeListener> listener_;
 };
@@ -88,9 +100,9 @@ Changes::Changes(core::Core& core, const Plan& plan, std::span<Worker* const> wo
 
 Changes::~Changes() = default;
 
-std::vector<Changes::Listening> Changes::listening() const {
-  std::vector<Listening> all;
-  for (const auto& source : sources_) all.push_back(source->listening());
+Readings Changes::readings() const {
+  Readings all;
+  for (const auto& source : sources_) append(all, source->readings());
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include "api/changes/event.h"
 #include "app/plan.h"
+#include "base/reading.h"
 #include "core/core.h"
 #include "sql/changes.h"
 #include "sql/open.h"
@@ -34,11 +35,8 @@ class Changes {
   Changes(const Changes&) = delete;
   ~Changes();
 
-  struct Listening {
-    std::size_t database = 0;  // index in options.databases
-    sql::ChangeListener::Counters counters;
-  };
-  [[nodiscard]] std::vector<Listening> listening() const;
+  // What is heard; each core counts what it tells its clients.
+  [[nodiscard]] Readings readings() const;
 
  private:
   class Source;

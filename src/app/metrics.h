@@ -1,20 +1,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "api/changes/feed.h"
-#include "app/changes.h"
-#include "app/residents.h"
-#include "files/cache.h"
-#include "files/store.h"
-#include "gateway/jwt/counters.h"
-#include "http/compress/body.h"
+#include "base/reading.h"
 #include "http/server.h"
-#include "sql/database.h"
-#include "ws/counters.h"
 
 namespace sluice::app {
 
@@ -64,52 +59,20 @@ class MetricsText {
   void sample(std::string_view name, std::string_view labels, double value);
   [[nodiscard]] std::string take() { return std::move(text_); }
 
-  [[nodiscard]] static std::string label(std::string_view name, std::string_view value);
-
  private:
   std::string text_;
 };
 
-// The readings of several databases, those of all cores summed.
-class DatabaseMetrics {
+// Readings of all cores: those of equal name and labels are added up. Families come in the order of their first ones.
+class ReadingSums {
  public:
-  // One core's, by database.
-  void add(const std::vector<std::vector<sql::Reading>>& readings);
-  // `names`: of the databases.
-  void render(const std::vector<std::string>& names, MetricsText& out) const;
-
- private:
-  std::vector<std::vector<sql::Reading>> databases_;
-};
-
-// What servers count beside the requests' durations: their connections, and requests that are being answered.
-class ServerMetrics {
- public:
-  void add(const http::Server::Counters& counters);
+  void add(Readings readings);
   void render(MetricsText& out) const;
 
  private:
-  http::Server::Counters sum_;
+  Readings sums_;
+  std::unordered_map<std::string, std::size_t> by_name_;  // and labels
 };
-
-// The caches of all [[files]].
-void render(const files::Cache::Counters& files, MetricsText& out);
-// By store, as `names` are.
-void render(const std::vector<files::Store::Counters>& stores, const std::vector<std::string>& names, MetricsText& out);
-void render(const http::compress::Counters& compression, MetricsText& out);
-void render(const ws::Counters& counters, MetricsText& out);
-// By policy, as `names` are.
-void render(const std::vector<gateway::jwt::Counters>& policies, const std::vector<std::string>& names,
-            MetricsText& out);
-// By feed, as `paths` are.
-void render(const std::vector<api::changes::Counters>& changes, const std::vector<std::string>& paths,
-            MetricsText& out);
-// `answers`: the caches of all cores, summed; all by resident table, as `names` are.
-void render(const std::vector<Residents::Counters>& residents,
-            const std::vector<api::resident::Resident::Counters>& answers, const std::vector<std::string>& names,
-            MetricsText& out);
-// `names`: of the databases.
-void render(const std::vector<Changes::Listening>& listening, const std::vector<std::string>& names, MetricsText& out);
 
 // http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);

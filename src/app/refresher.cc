@@ -54,6 +54,21 @@ Refresher::Counters Refresher::counters() const {
   return result;
 }
 
+Readings Refresher::Counters::readings() const {
+  return {
+      gauge("sluice_resident_rows", "Rows of the version that is served.", rows),
+      gauge("sluice_resident_bytes", "What its rows and indexes take in memory.", bytes),
+      gauge("sluice_resident_age_seconds", "Since the database was last asked with success.", age_s),
+      gauge("sluice_resident_load_seconds", "How long the last load took.", load_s),
+      counter("sluice_resident_loads_total", "Loads that succeeded.", loads),
+      counter("sluice_resident_partial_total", "Those of them that read the changes alone.", partial),
+      counter("sluice_resident_unchanged_total",
+              "Refreshes that found nothing new, those included that did not have to load.", unchanged),
+      counter("sluice_resident_failures_total", "Loads that failed: what was there before is served.", failures),
+      counter("sluice_resident_cut_total", "Old versions whose answers were cut for the next one to be loaded.", cut),
+  };
+}
+
 core::Task<void> Refresher::run() {
   core::Reactor& reactor = around_.reactor;
   std::optional<core::BackOff> back_off;

@@ -11,6 +11,7 @@
 #include "api/resident/resident.h"
 #include "api/resident/since.h"
 #include "base/log.h"
+#include "base/reading.h"
 #include "core/alarm.h"
 #include "core/back_off.h"
 #include "core/blocking_pool.h"
@@ -55,6 +56,8 @@ class Refresher {
     std::uint64_t cut = 0;  // versions whose answers were cut
     double age_s = 0;       // since the database was last asked with success
     double load_s = 0;      // how long the last load took
+
+    [[nodiscard]] Readings readings() const;
   };
 
   struct Surroundings {
@@ -80,6 +83,7 @@ class Refresher {
   // The database says that something has changed.
   void ring() { alarm_.ring(); }
 
+  [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] Counters counters() const;
 
  private:

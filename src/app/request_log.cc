@@ -232,4 +232,11 @@ core::Task<bool> RequestLog::write(Instant deadline) {
   co_return gone;
 }
 
+Readings RequestLog::Counters::readings() const {
+  return {
+      counter("sluice_request_log_rows_total", "Requests that [request_log] wrote to its table.", written),
+      counter("sluice_request_log_dropped_total", "Requests that it could not write.", dropped),
+  };
+}
+
 }  // namespace sluice::app

@@ -11,6 +11,7 @@
 #include "app/redaction.h"
 #include "app/request_log_options.h"
 #include "base/log.h"
+#include "base/reading.h"
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/server.h"
@@ -60,6 +61,8 @@ class RequestLog {
   struct Counters {
     std::uint64_t written = 0;
     std::uint64_t dropped = 0;
+
+    [[nodiscard]] Readings readings() const;
   };
 
   // All outlive this. `routes`: patterns by route id.

@@ -146,9 +146,9 @@ Residents::Residents(core::Core& core, const Plan& plan, std::span<Worker* const
 
 Residents::~Residents() = default;
 
-std::vector<Residents::Counters> Residents::counters() const {
-  std::vector<Counters> all;
-  for (const auto& refresher : refreshers_) all.push_back(refresher->counters());
+Readings Residents::readings() const {
+  Readings all;
+  for (const auto& one : refreshers_) append(all, one->counters().readings(), label("resident", one->name()));
   return all;
 }
 

@@ -31,16 +31,14 @@ struct FirstLoads {
 // brings what is new to all cores. What cannot be loaded stays as it was.
 class Residents {
  public:
-  using Counters = Refresher::Counters;
-
   // All outlive it, and it outlives the core's run(). Throws what cannot be listened for.
   Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
             std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads);
   Residents(const Residents&) = delete;
   ~Residents();
 
-  // By index in Plan::residents.
-  [[nodiscard]] std::vector<Counters> counters() const;
+  // What the refreshers count; each core has readings of the same tables beside these.
+  [[nodiscard]] Readings readings() const;
 
  private:
   class Listener;

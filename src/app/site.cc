@@ -10,6 +10,7 @@ Site::Site(Worker& worker, const Plan& plan) : worker_(worker), plan_(plan) {
   if (!plan.options.compression.codings.empty()) {
     compression_ = std::make_unique<http::compress::Compression>(router_, plan.options.compression, worker.reactor(),
                                                                  worker.mailbox(), worker.threads());
+    count(*compression_);
   }
   const auto& tls = plan.options.server.tls;
   if (tls && tls->redirect.value) redirect_.emplace(compressed());
@@ -38,16 +39,10 @@ void Site::add(Plan::RouteId id, http::Router::Route route, const std::vector<Lo
   if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_.names[id]);
 }
 
-files::Cache::Counters Site::files() const {
-  files::Cache::Counters sum;
-  for (const auto* files : files_) sum.add(files->counters());
-  return sum;
-}
-
-ws::Counters Site::websockets() const {
-  ws::Counters sum;
-  for (const auto* websocket : websockets_) sum += websocket->counters();
-  return sum;
+Readings Site::readings() const {
+  Readings all;
+  for (const auto& counted : counting_) append(all, counted());
+  return all;
 }
 
 }  // namespace sluice::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,12 +8,11 @@
 #include <vector>
 
 #include "app/plan.h"
-#include "files/static_files.h"
+#include "base/reading.h"
 #include "gateway/chain.h"
 #include "http/compress/compression.h"
 #include "http/redirect.h"
 #include "http/router.h"
-#include "http/websocket/endpoint.h"
 
 namespace sluice::app {
 
@@ -41,15 +41,13 @@ class Site {
   // What requests pass before a route that uses these policies; null: nothing.
   [[nodiscard]] http::Policy* policy(const std::vector<Located<std::string>>& use);
   void add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use);
-  // Handlers whose counters are shown.
-  void count(const files::StaticFiles& files) { files_.push_back(&files); }
-  void count(const http::websocket::Endpoint& websocket) { websockets_.push_back(&websocket); }
-
-  [[nodiscard]] files::Cache::Counters files() const;
-  [[nodiscard]] ws::Counters websockets() const;
-  [[nodiscard]] http::compress::Counters compression() const {
-    return compression_ ? compression_->counters() : http::compress::Counters{};
+  // Something that counts, such as a handler.
+  template <class Counting>
+  void count(const Counting& counting) {
+    counting_.emplace_back([&counting] { return counting.counters().readings(); });
   }
+
+  [[nodiscard]] Readings readings() const;
 
  private:
   [[nodiscard]] http::Handler& compressed() {
@@ -60,8 +58,7 @@ class Site {
   const Plan& plan_;
   std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several policies
   std::vector<std::unique_ptr<http::Handler>> handlers_;
-  std::vector<const files::StaticFiles*> files_;              // among the handlers
-  std::vector<const http::websocket::Endpoint*> websockets_;  // likewise
+  std::vector<std::function<Readings()>> counting_;
   http::Router router_;
   std::unique_ptr<http::compress::Compression> compression_;  // null: off
   std::optional<http::HttpsRedirect> redirect_;               // in front of them, where it is asked for

@@ -172,19 +172,31 @@ void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
 }
 
 Worker::Snapshot Worker::snapshot() const {
-  Snapshot result;
-  result.requests = requests_;
-  result.server = server_.counters();
-  if (request_log_) result.request_log = request_log_->counters();
-  for (const auto& store : stores_) result.stores.push_back(store->counters());
-  for (const auto& policy : policies_) result.policies.push_back(policy->counters());
-  for (const auto& one : plan_->feeds) result.changes.push_back(feeds_.at(one.plan.get())->counters);
-  for (const auto& one : plan_->residents) result.residents.push_back(residents_.at(one.plan.get())->counters());
-  for (const auto& database : databases_) result.databases.push_back(database->readings());
-  result.files = site_.files();
-  for (const auto& store : stores_) result.files.add(store->files().counters());
-  result.compression = site_.compression();
-  result.websockets = site_.websockets();
+  const Options& options = plan_->options;
+  Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
+  Readings& all = result.readings;
+  for (std::size_t i = 0; i < databases_.size(); ++i) {
+    for (Reading& reading : databases_[i]->readings()) {
+      const bool is_pool = reading.name.starts_with("db_client_connection_");  // OpenTelemetry's
+      append(all, {std::move(reading)},
+             label(is_pool ? "db_client_connection_pool_name" : "database", options.databases[i].name.value));
+    }
+  }
+  for (std::size_t i = 0; i < stores_.size(); ++i) {
+    if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
+    append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
+  }
+  append(all, site_.readings());
+  if (request_log_) append(all, request_log_->counters().readings());
+  for (const Plan::Feed& feed : plan_->feeds) {
+    append(all, feeds_.at(feed.plan.get())->counters.readings(), label("http_route", feed.plan->path));
+  }
+  for (const Plan::Resident& resident : plan_->residents) {
+    append(all, residents_.at(resident.plan.get())->counters().readings(), label("resident", resident.plan->name));
+  }
+  for (std::size_t i = 0; i < policies_.size(); ++i) {
+    append(all, policies_[i]->counters().readings(), label("policy", options.policies[i].name.value));
+  }
   return result;
 }
 

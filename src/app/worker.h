@@ -19,6 +19,7 @@
 #include "app/request_log.h"
 #include "app/site.h"
 #include "base/log.h"
+#include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/store.h"
@@ -97,16 +98,7 @@ class Worker final : http::Observer {
   // What the core has counted; a value that may cross to another core.
   struct Snapshot {
     RequestMetrics requests;
-    http::Server::Counters server;
-    std::vector<std::vector<sql::Reading>> databases;  // by database
-    files::Cache::Counters files;
-    RequestLog::Counters request_log;
-    http::compress::Counters compression;
-    ws::Counters websockets;
-    std::vector<files::Store::Counters> stores;                // by store
-    std::vector<gateway::jwt::Counters> policies;              // by policy
-    std::vector<api::changes::Counters> changes;               // by index in Plan::feeds
-    std::vector<api::resident::Resident::Counters> residents;  // by index in Plan::residents
+    Readings readings;
   };
   [[nodiscard]] Snapshot snapshot() const;
 

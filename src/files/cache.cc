@@ -22,6 +22,15 @@ void Cache::store(std::string_view path, Content content, Instant now) {
   by_path_.emplace(entries_.front().path, entries_.begin());
 }
 
+Readings Cache::Counters::readings() const {
+  return {
+      counter("sluice_files_cache_hits_total", "Requests for files answered from the cache as it was.", hits),
+      counter("sluice_files_cache_misses_total", "Requests for files that were looked up, or for a change.", misses),
+      gauge("sluice_files_cache_files", "Files in memory or open in the cache.", files),
+      gauge("sluice_files_cache_bytes", "Bytes of the files in memory in the cache.", bytes),
+  };
+}
+
 void Cache::erase(std::string_view path) {
   if (const auto known = by_path_.find(path); known != by_path_.end()) remove(known);
 }

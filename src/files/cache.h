@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/reading.h"
 #include "base/time.h"
 #include "files/file.h"
 
@@ -35,19 +36,13 @@ class Cache {
     std::size_t files = 0;
     std::uint64_t bytes = 0;
   };
-  // Plain values, added up by whoever renders them.
   struct Counters {
     std::uint64_t hits = 0;    // answered without a system call
     std::uint64_t misses = 0;  // looked up, or looked at for a change
     std::uint64_t files = 0;   // gauge
     std::uint64_t bytes = 0;   // gauge
 
-    void add(const Counters& other) {
-      hits += other.hits;
-      misses += other.misses;
-      files += other.files;
-      bytes += other.bytes;
-    }
+    [[nodiscard]] Readings readings() const;
   };
 
   explicit Cache(Limits limits) : limits_(limits) {}

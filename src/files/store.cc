@@ -139,6 +139,20 @@ Store::Store(std::string name, const StoreOptions& options, core::Reactor& react
       folder_(BlobFolder::open(options.path.value)),
       files_(served(options), reactor, mailbox, threads, StaticFiles::Kind::blobs) {}
 
+Readings Store::Counters::readings() const {
+  const auto refused = [](std::uint64_t count, std::string_view reason) {
+    return counter("sluice_uploads_refused_total", "Files that were not taken.", count, label("reason", reason));
+  };
+  return {
+      counter("sluice_uploads_total", "Files that were received and brought to the disk.", files),
+      counter("sluice_upload_bytes_total", "Their bytes.", bytes),
+      refused(too_long, "length"),
+      refused(wrong_type, "type"),
+      refused(too_many, "busy"),
+      refused(failed, "disk"),
+  };
+}
+
 bool Store::takes(std::string_view media_type) const {
   const bool taken = options_.types.empty() || std::ranges::any_of(options_.types, [&](const auto& one) {
                        const std::string_view type = one.value;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
@@ -31,15 +32,7 @@ class Store final : public http::BlobStore {
     std::uint64_t too_many = 0;
     std::uint64_t failed = 0;
 
-    Counters& operator+=(const Counters& other) {
-      files += other.files;
-      bytes += other.bytes;
-      too_long += other.too_long;
-      wrong_type += other.wrong_type;
-      too_many += other.too_many;
-      failed += other.failed;
-      return *this;
-    }
+    [[nodiscard]] Readings readings() const;
   };
 
   // Throws std::system_error where the folder cannot be made or opened. `options` outlives it.

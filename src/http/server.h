@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/reading.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/reactor.h"
@@ -109,6 +110,8 @@ class Server {
     } tls;
     // Gauge, by whether they came over TLS and by Method: requests whose answer is waited for or sent.
     std::array<std::array<std::uint32_t, method_count>, 2> active{};
+
+    [[nodiscard]] Readings readings() const;
   };
 
   Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/reading.h"
 #include "base/time.h"
 #include "core/task.h"
 #include "sql/parallel.h"
@@ -108,16 +109,6 @@ struct QueryOptions {
   std::span<const Setting> settings = {};
 };
 
-// A number for the operators, named as Prometheus and OpenTelemetry would. The texts are static.
-struct Reading {
-  enum class Kind : std::uint8_t { counter, gauge };
-  std::string_view name;
-  std::string_view labels;  // as in `db_client_connection_state="idle"`; mostly empty
-  std::string_view help;
-  Kind kind{};
-  std::uint64_t value = 0;
-};
-
 // One core's access to a database: connections, caches, limits. Used on that core only.
 //
 // Block::columns is the statement's own list (its data() is that of Statement::columns) for as long as the columns are
@@ -153,8 +144,8 @@ class Database {
   [[nodiscard]] virtual std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
-  // What this core has counted: the same names and labels in the same order at every call and on every core.
-  [[nodiscard]] virtual std::vector<Reading> readings() { return {}; }
+  // What this core has counted.
+  [[nodiscard]] virtual Readings readings() { return {}; }
 
  private:
   std::shared_ptr<StatementIds> ids_ = std::make_shared<StatementIds>();

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/reading.h"
+
 namespace sluice::ws {
 
 // What one core's conversations have come to.
@@ -14,16 +16,7 @@ struct Counters {
   std::uint64_t bytes_received = 0;  // of messages, decompressed
   std::uint64_t bytes_sent = 0;      // likewise
 
-  Counters& operator+=(const Counters& other) {
-    opened += other.opened;
-    open += other.open;
-    lost += other.lost;
-    messages_received += other.messages_received;
-    messages_sent += other.messages_sent;
-    bytes_received += other.bytes_received;
-    bytes_sent += other.bytes_sent;
-    return *this;
-  }
+  [[nodiscard]] Readings readings() const;
 };
 
 }  // namespace sluice::ws

@@ -6,9 +6,17 @@ namespace sluice::api::changes {
 
 Feed::~Feed() { SLUICE_ASSERT(waiters_.empty() && woken_.empty()); }
 
+Readings Counters::readings() const {
+  return {
+      gauge("sluice_changes_clients", "Clients that listen for changes.", clients),
+      counter("sluice_changes_sent_total", "Changes that clients were told of.", sent),
+      counter("sluice_changes_resets_total", "Clients that were told to read the resource anew.", resets),
+      counter("sluice_changes_refused_total", "Clients beyond the limit.", refused),
+  };
+}
+
 void Feed::add(std::shared_ptr<const Event> event) {
   SLUICE_ASSERT(event->number == last_ + 1);
-  ++counters.events;
   last_ = event->number;
   if (event->gap) {
     events_.clear();

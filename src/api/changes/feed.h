@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 
 #include "api/changes/event.h"
 #include "base/buffer.h"
+#include "base/reading.h"
 #include "core/reactor.h"
 #include "core/timer.h"
 
@@ -20,20 +20,11 @@ namespace sluice::api::changes {
 
 struct Counters {
   std::uint64_t clients = 0;  // gauge
-  std::uint64_t events = 0;   // that came to the feed
   std::uint64_t sent = 0;     // events to clients
   std::uint64_t resets = 0;   // clients that were told to read anew
   std::uint64_t refused = 0;  // over the limit of clients
 
-  // Of another core: the events came to both.
-  Counters& operator+=(const Counters& other) {
-    clients += other.clients;
-    events = std::max(events, other.events);
-    sent += other.sent;
-    resets += other.resets;
-    refused += other.refused;
-    return *this;
-  }
+  [[nodiscard]] Readings readings() const;
 };
 
 // One core's view of the changes of one endpoint: the last events, which all its clients read at their own pace, and

@@ -36,12 +36,6 @@ class AnswerCache {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t bytes = 0;
-
-    void operator+=(const Counters& other) {
-      hits += other.hits;
-      misses += other.misses;
-      bytes += other.bytes;
-    }
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

@@ -122,6 +122,18 @@ void Resident::publish(const Edition& edition) {
   projections_.clear();
 }
 
+Readings Resident::Counters::readings() const {
+  return {
+      counter("sluice_resident_answers_cached_total", "Queries whose whole answer was kept.", answers.hits),
+      counter("sluice_resident_answers_made_total", "Queries whose answer was put together.", answers.misses),
+      gauge("sluice_resident_cache_bytes", "What the answers and rows that are kept take, of all cores.",
+            answers.bytes + rows_bytes),
+      counter("sluice_resident_chunks_elsewhere_total",
+              "Chunks of long answers, encoded on demand, that another core than the answering one has encoded.",
+              chunks_elsewhere),
+  };
+}
+
 bool Resident::is_stale() const {
   return plan_->stale_after > Duration{} && reactor_.now() - checked_ > plan_->stale_after;
 }

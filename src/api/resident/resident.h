@@ -20,6 +20,7 @@
 #include "api/resident/row_writer.h"
 #include "api/resident/selection.h"
 #include "api/resident/table.h"
+#include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/mesh.h"
@@ -83,11 +84,7 @@ class Resident {
     std::uint64_t rows_bytes = 0;        // of rows that are kept as answers have them
     std::uint64_t chunks_elsewhere = 0;  // of long answers, that other cores have encoded for this one
 
-    void operator+=(const Counters& other) {
-      answers += other.answers;
-      rows_bytes += other.rows_bytes;
-      chunks_elsewhere += other.chunks_elsewhere;
-    }
+    [[nodiscard]] Readings readings() const;
   };
   [[nodiscard]] Counters counters() const {
     return {.answers = cache_.counters(),

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/reading.h"
 #include "gateway/jwt/token.h"
 
 namespace sluice::gateway::jwt {
@@ -16,15 +17,7 @@ struct Counters {
   std::uint64_t cached_tokens = 0;  // gauge
   std::uint64_t cached_bytes = 0;   // likewise
 
-  Counters& operator+=(const Counters& other) {
-    hits += other.hits;
-    verifications += other.verifications;
-    anonymous += other.anonymous;
-    for (std::size_t i = 0; i < refusal_count; ++i) refusals[i] += other.refusals[i];
-    cached_tokens += other.cached_tokens;
-    cached_bytes += other.cached_bytes;
-    return *this;
-  }
+  [[nodiscard]] Readings readings() const;
 };
 
 }  // namespace sluice::gateway::jwt

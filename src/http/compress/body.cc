@@ -10,12 +10,15 @@
 
 namespace sluice::http::compress {
 
-void Counters::add(const Counters& other) {
-  answers += other.answers;
-  cached += other.cached;
-  no_memory += other.no_memory;
-  bytes_in += other.bytes_in;
-  bytes_out += other.bytes_out;
+Readings Counters::readings() const {
+  return {
+      counter("sluice_compression_answers_total", "Answers that went out compressed.", answers),
+      counter("sluice_compression_cached_total", "Those of them whose compressed form was kept.", cached),
+      counter("sluice_compression_refused_total",
+              "Answers that went out as they were for want of [compression] memory.", no_memory),
+      counter("sluice_compression_input_bytes_total", "Bytes given to compressors.", bytes_in),
+      counter("sluice_compression_output_bytes_total", "Bytes that compressors made of them.", bytes_out),
+  };
 }
 
 class CompressedBody::Pending : public core::SlabAllocated {

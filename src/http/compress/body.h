@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "http/compress/cache.h"
@@ -22,7 +23,7 @@ struct Counters {
   std::uint64_t bytes_in = 0;   // given to compressors
   std::uint64_t bytes_out = 0;  // taken from them
 
-  void add(const Counters& other);
+  [[nodiscard]] Readings readings() const;
 };
 
 // What the compressed bodies of a core share; it outlives them.

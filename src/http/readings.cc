@@ -1,0 +1,49 @@
+#include "http/readings.h"
+
+#include "http/server.h"
+
+namespace sluice::http {
+
+std::string method_label(Method method) {
+  return label("http_request_method", method == Method::other ? "_OTHER" : name_of(method));
+}
+
+std::string scheme_label(bool secure) { return label("url_scheme", secure ? "https" : "http"); }
+
+Readings Server::Counters::readings() const {
+  Readings all{
+      gauge("sluice_connections_open", "Connections of clients.", open),
+      counter("sluice_connections_total", "Connections accepted.", accepted),
+      counter("sluice_connections_refused_total", "Connections answered 503: over the limit.", refused),
+      counter("sluice_out_of_memory_total", "Connections and requests that ended for want of memory.", out_of_memory),
+      gauge("sluice_body_bytes", "Memory that request bodies and streams of HTTP/2 take.", bodies.held),
+      gauge("sluice_body_bytes_max", "Memory that they may take: [server] body_memory.", bodies.limit),
+      counter("sluice_bodies_refused_total", "Requests answered 503 and streams refused: there was no memory for them.",
+              bodies.refused),
+      counter("sluice_bodies_cut_total", "Slow requests answered 503: others needed the memory.", bodies.cut),
+  };
+  const bool any_tls = tls != Tls{};
+  for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {
+    for (std::size_t i = 0; i < method_count; ++i) {
+      all.push_back(gauge("http_server_active_requests", "Requests whose answer is waited for or sent.",
+                          active[secure][i], method_label(static_cast<Method>(i)) + "," + scheme_label(secure != 0)));
+    }
+  }
+  if (!any_tls) return all;
+  const auto done = [&](std::uint64_t count, std::string_view resumed) {
+    all.push_back(
+        counter("sluice_tls_handshakes_total", "TLS handshakes that were done.", count, label("resumed", resumed)));
+  };
+  done(tls.handshakes - tls.resumed, "false");
+  done(tls.resumed, "true");
+  const auto failed = [&](std::uint64_t count, std::string_view reason) {
+    all.push_back(counter("sluice_tls_handshakes_failed_total", "Connections that ended without one.", count,
+                          label("reason", reason)));
+  };
+  failed(tls.failed, "failed");
+  failed(tls.timed_out, "timeout");
+  failed(tls.plain_http, "plain_http");
+  return all;
+}
+
+}  // namespace sluice::http
