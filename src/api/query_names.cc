@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <simdjson.h>
-
 #include "api/query_string.h"
 #include "base/buffer.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace sluice::api {
 namespace {
@@ -51,7 +50,7 @@ std::optional<http::Response> QueryNames::refuse(std::string_view query) const {
 
 http::Response refuse_parameter(std::string_view name, std::string_view detail) {
   std::string_view echoed = name.substr(0, most_echoed);
-  while (!simdjson::validate_utf8(echoed)) echoed.remove_suffix(1);
+  while (!is_utf8(echoed)) echoed.remove_suffix(1);
   Buffer members;
   members.append(R"("parameter":")");
   append_json_escaped(members, echoed);

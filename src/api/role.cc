@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <simdjson.h>
+#include "base/utf8.h"
 
 namespace sluice::api {
 namespace {
@@ -115,13 +115,14 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   if (plan.takes_role() && (role.empty() || role == "none")) {
     return std::unexpected(http::problem(403, "This is not permitted."));
   }
-  if (!simdjson::validate_utf8(request.path)) {
+  if (!is_utf8(request.path)) {
     return std::unexpected(http::problem(400, "The path is not UTF-8."));
   }
   std::vector<sql::Setting> settings;
   settings.reserve(5 + plan.settings.size());
   if (plan.takes_role()) settings.push_back({"role", std::move(role)});
-  settings.push_back({"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
+  settings.push_back(
+      {"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
   settings.push_back({"request.method", std::string(request.method_text)});
   settings.push_back({"request.path", std::string(request.path)});
   settings.push_back({"request.client_address", std::string(request.peer)});

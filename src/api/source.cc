@@ -4,14 +4,13 @@
 #include <array>
 #include <charconv>
 
-#include <simdjson.h>
-
 #include "api/column_value.h"
 #include "api/decimal.h"
 #include "api/query_string.h"
 #include "base/buffer.h"
 #include "base/credentials.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "sql/json_literal.h"
 #include "sql/parameters.h"
 #include "sql/postgres/types.h"
@@ -390,7 +389,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     if (!text && !is_null && source.default_text) text = *source.default_text;
     // PostgreSQL and SQLite would each refuse it in their own way. A body has been looked at.
-    if (text && source.from != From::body && !simdjson::validate_utf8(*text)) return refuse("is not UTF-8");
+    if (text && source.from != From::body && !is_utf8(*text)) return refuse("is not UTF-8");
     if (text && source.checked && !sql::is_list(source.type)) {
       if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));
       if (source.type == sql::ParameterType::integer) text = canonical_integer(*text, rewritten_);

@@ -3,9 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 // Characters as UTF-8, and as JSON's \u writes them: one unit of UTF-16, or two.
 namespace sluice {
+
+// Whether all of it is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+[[nodiscard]] bool is_utf8(std::string_view text);
 
 inline constexpr std::size_t longest_utf8 = 4;
 

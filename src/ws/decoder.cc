@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace sluice::ws {
 
 Decoder::Decoder(const Options& options)

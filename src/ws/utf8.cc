@@ -3,25 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include <simdjson.h>
+#include "base/utf8.h"
 
 namespace sluice::ws {
 namespace {
-
-// Below this size a look at eight bytes at a time is cheaper than the call.
-constexpr std::size_t short_bytes = 128;
-
-bool is_short_ascii(std::string_view text) {
-  std::uint64_t all = 0;
-  std::size_t i = 0;
-  for (; i + 8 <= text.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + i, 8);
-    all |= word;
-  }
-  for (; i < text.size(); ++i) all |= static_cast<std::uint8_t>(text[i]);
-  return (all & 0x8080808080808080) == 0;
-}
 
 // How many bytes at the end may belong to a character that goes on: at most three.
 std::size_t open_tail(std::string_view text) {
@@ -38,11 +23,6 @@ std::size_t open_tail(std::string_view text) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  if (text.size() <= short_bytes && is_short_ascii(text)) return true;
-  return simdjson::validate_utf8(text.data(), text.size());
-}
 
 bool Utf8Validator::step(std::uint8_t byte) {
   if (missing_ != 0) {

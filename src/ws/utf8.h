@@ -25,7 +25,4 @@ class Utf8Validator {
   std::uint8_t most_ = 0xBF;
 };
 
-// The same of a whole text at once.
-[[nodiscard]] bool is_utf8(std::string_view text);
-
 }  // namespace sluice::ws

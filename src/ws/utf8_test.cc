@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
+
 namespace sluice::ws {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include <simdjson.h>
+#include "base/utf8.h"
 
 namespace sluice::api {
 
@@ -20,8 +20,7 @@ std::string column_of(std::string_view pointer) {
 }
 
 bool is_text(std::string_view bytes) {
-  return bytes.empty() || (std::memchr(bytes.data(), '\0', bytes.size()) == nullptr &&
-                           simdjson::validate_utf8(bytes.data(), bytes.size()));
+  return bytes.empty() || (std::memchr(bytes.data(), '\0', bytes.size()) == nullptr && is_utf8(bytes));
 }
 
 }  // namespace sluice::api

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include <simdjson.h>
+#include "base/utf8.h"
 
 namespace sluice::api::changes {
 namespace {
@@ -65,7 +65,7 @@ std::optional<std::uint64_t> number_of(std::string_view id, std::string_view boo
 
 void append_event(std::string& out, std::string_view id, std::string_view name, std::string_view data) {
   std::string replaced;
-  if (!simdjson::validate_utf8(data)) {
+  if (!is_utf8(data)) {
     replaced = valid_utf8(data);
     data = replaced;
   }

@@ -6,26 +6,14 @@
 #include <optional>
 #include <string>
 
-#include <simdjson.h>
 #include <sqlite3.h>
 
+#include "base/utf8.h"
 #include "sql/parameters.h"
 #include "sql/sqlite/json_text.h"
 
 namespace sluice::sql::sqlite {
 namespace {
-
-bool is_ascii(const char* data, std::size_t size) {
-  constexpr std::uint64_t highs = 0x8080808080808080;
-  std::uint64_t word = 0;
-  for (; size >= 8; data += 8, size -= 8) {
-    std::memcpy(&word, data, 8);
-    if ((word & highs) != 0) return false;
-  }
-  word = 0;
-  if (size != 0) std::memcpy(&word, data, size);
-  return (word & highs) == 0;
-}
 
 // The length of the well-formed character at `at`, or 0; then `broken` says how many bytes U+FFFD stands for (the
 // longest beginning of a character, as Unicode recommends).
@@ -153,13 +141,6 @@ std::string bytes_of(std::string_view digits) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  if (text.size() < 64) {
-    return is_ascii(text.data(), text.size()) || simdjson::validate_utf8(text.data(), text.size());
-  }
-  return simdjson::validate_utf8(text.data(), text.size());
-}
 
 void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns) {
   for (int i = 0; i < static_cast<int>(columns.size()); ++i) {

@@ -34,6 +34,4 @@ struct OwnedArguments {
 [[nodiscard]] Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments,
                                 std::span<const Parameter> parameters = {});
 
-[[nodiscard]] bool is_utf8(std::string_view text);
-
 }  // namespace sluice::sql::sqlite

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include "base/utf8.h"
 #include "sql/sqlite/test_support.h"
 
 namespace sluice::sql::sqlite {
