@@ -28,21 +28,21 @@ void Histogram::add(const Histogram& other) {
 
 RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method method, std::uint16_t status,
                                              bool secure) {
-  if (route >= first_.size()) first_.resize(route + 1U);
-  std::uint32_t* place = &first_[route];
-  while (*place != 0) {
-    Series& one = series_[*place - 1];
+  for (std::uint32_t next = route < first_.size() ? first_[route] : 0; next != 0;) {
+    Series& one = series_[next - 1];
     if (one.status == status && one.method == method && one.secure == secure) return one;
-    place = &one.next;
+    next = one.next;
   }
-  *place = static_cast<std::uint32_t>(series_.size() + 1);
-  Series fresh;
-  fresh.route = route;
-  fresh.method = method;
-  fresh.status = status;
-  fresh.secure = secure;
-  series_.push_back(fresh);
-  return series_.back();
+  return add_series(route, method, status, secure);
+}
+
+// Apart, as it is rare and takes more registers.
+[[gnu::noinline]] RequestMetrics::Series& RequestMetrics::add_series(std::uint16_t route, http::Method method,
+                                                                     std::uint16_t status, bool secure) {
+  if (route >= first_.size()) first_.resize(route + 1U);
+  Series fresh{.route = route, .method = method, .status = status, .secure = secure, .durations = {}};
+  fresh.next = std::exchange(first_[route], static_cast<std::uint32_t>(series_.size() + 1));
+  return series_.emplace_back(fresh);
 }
 
 void RequestMetrics::add(const http::Completion& completion) {

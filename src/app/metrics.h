@@ -46,6 +46,7 @@ class RequestMetrics {
 
  private:
   Series& find(std::uint16_t route, http::Method method, std::uint16_t status, bool secure);
+  Series& add_series(std::uint16_t route, http::Method method, std::uint16_t status, bool secure);
 
   std::vector<Series> series_;
   std::vector<std::uint32_t> first_;  // by route, its first series: the index and 1; 0: none
