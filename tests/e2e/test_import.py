@@ -244,6 +244,27 @@ def test_no_password_is_in_the_checkpoint_or_in_a_message(tmp_path, postgres):
     assert "password=***" in run(url)
 
 
+def test_one_name_for_two_databases(tmp_path):
+    """What was written to the one is no part of the other."""
+    (tmp_path / "sluice.toml").write_text('[database.main]\nurl = "${DATABASE}"\n[[endpoint]]\npath = "/t"\nget = "SELECT id FROM t"\n')
+    rows = ["id,n", "1,1", "2,2", "3,300", "4,4"]
+    for name in "ab":
+        with sqlite3.connect(tmp_path / f"{name}.db") as database:
+            database.execute("CREATE TABLE t (id integer PRIMARY KEY, n int CHECK (n < 100))")
+
+    def run(name, code, *arguments):
+        (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+        done = subprocess.run([SLUICE, "import", "t", "t.csv", "--config", "sluice.toml", "--batch", "2", *arguments], cwd=tmp_path,
+                              text=True, capture_output=True, timeout=60, env={**os.environ, "DATABASE": f"sqlite:{name}.db"})
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stderr
+    run("a", 1)
+    rows[3] = "3,30"
+    assert "a.db" in run("b", 1)
+    run("b", 0, "--restart")
+    assert sqlite3.connect(tmp_path / "b.db").execute("SELECT count(*) FROM t").fetchone() == (4,)
+
+
 def test_killed_and_gone_on(target):
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
     path = target.folder / "films.csv"

@@ -428,11 +428,12 @@ def rules(request, sluice, tmp_path):
         postgres.psql("CREATE DATABASE rules")
         schema += (";CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
                    "CREATE EXTENSION citext; CREATE DOMAIN mail AS citext; CREATE DOMAIN doc AS json;"
+                   "CREATE TABLE folding (k text COLLATE folded PRIMARY KEY, n int);"
                    "CREATE TABLE shown (id int PRIMARY KEY, mail mail, list citext[], span interval, real float8, fold text COLLATE "
                    "folded, doc doc, num numeric); CREATE TYPE mood AS ENUM ('sad', 'so so'); CREATE TABLE listed (id int PRIMARY KEY,"
                    "tags text[], moods mood[], boxes box[], docs jsonb[], grid int[])")
         config += SHOWN + "".join(f"columns.{name} = {{{{}}}}\n" for name in "mail list span real fold doc num".split())
-        config += LISTED
+        config += LISTED + SHOWN.replace("shown", "folding").replace("columns.id", "columns.k") + "columns.n = {{}}\n"
 
         def query(sql):
             return [tuple(line.split("|")) for line in postgres.psql(sql, "rules").decode().splitlines()]
@@ -591,6 +592,15 @@ def test_values_that_show_as_others_are_written(rules):
         row[name] = value
         assert counts(rules.call("PUT", "/shown", [row])) == (0, 1, 0, 0), name
     assert counts(rules.call("PUT", "/shown", [{**row, "num": "1.50"}])) == (0, 0, 0, 1)
+
+
+def test_keys_are_compared_by_their_collation(rules):
+    if rules.kind == "sqlite":
+        return  # above: "plain"
+    assert counts(rules.call("PUT", "/folding", [{"k": "Abc", "n": 1}])) == (1, 0, 0, 0)
+    for rows in ([{"k": "ABC", "n": 2}, {"k": "abc", "n": 3}], [{"k": "new", "n": 2}, {"k": "NEW", "n": 3}]):
+        assert [row for _, row, *_ in errors(rules.call("PUT", "/folding", rows), 422)] == [1]
+    assert counts(rules.call("PUT", "/folding", [{"k": "ABC", "n": 2}])) == (0, 1, 0, 0)
 
 
 def test_arrays_are_written_as_they_are_read(rules):

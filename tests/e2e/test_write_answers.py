@@ -261,6 +261,30 @@ def test_what_get_answers_can_be_sent_back(items):
     assert set(fields["PutItemsByIdBody"]["properties"]) == {"id", "name", "price", "twice", "made"}
 
 
+def test_columns_that_have_changed_are_not_given_under_old_names(sluice, tmp_path):
+    """SQLite: their number is the same. PostgreSQL says what they are."""
+    path = tmp_path / "changing.db"
+    database = sqlite3.connect(path, isolation_level=None)
+    database.executescript("CREATE TABLE t (id integer PRIMARY KEY, price int, name text, rev int);"
+                           "INSERT INTO t VALUES (1, 10, 'a', 3)")
+    items = Films(sluice(f"""
+[database.main]
+url = "sqlite:{path}"
+[[endpoint]]
+path = "/t/{{id:int}}"
+returns = "object"
+version = "rev"
+get = "SELECT * FROM t WHERE id = :id"
+patch = "UPDATE t SET rev = rev + 1 WHERE id = :id RETURNING *"
+"""), "sqlite", None)
+    assert items.call("PATCH", "/t/1", {}).get("etag") == '"4"'
+    database.executescript("ALTER TABLE t DROP COLUMN price; ALTER TABLE t ADD COLUMN note text DEFAULT 'n'")
+    assert items.call("GET", "/t/1").get("etag") == '"4"'
+    assert items.call("PATCH", "/t/1", {}).status == 500
+    assert "columns have changed" in items.server.log
+    assert json.loads(items.call("GET", "/t/1").body) == {"id": 1, "name": "a", "rev": 4, "note": "n"}
+
+
 def test_conditions_hold_for_a_list_without_rows(items):
     items.call("POST", "/items", {"id": 1, "name": "a"})
     items.query("INSERT INTO parts (place, slot) VALUES ('p', 1)")

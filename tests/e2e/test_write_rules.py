@@ -41,6 +41,18 @@ returns = "object"
 version = "sum"
 get = "SELECT id, sum(rev) AS sum FROM items WHERE id = :id GROUP BY id"
 patch = "UPDATE items SET name = :name, rev = rev + 1 WHERE id = :id"
+[[endpoint]]
+path = "/marked/{{id:int}}"
+returns = "object"
+version = "*"
+get = "SELECT id, (SELECT count(*) FROM marks WHERE item = items.id) AS marks FROM items WHERE id = :id"
+patch = "INSERT INTO marks (item, name) VALUES (:id, :name) RETURNING name"
+[[endpoint]]
+path = "/viewed/{{id:int}}"
+returns = "object"
+version = "marks"
+get = "SELECT * FROM viewed WHERE id = :id"
+patch = "INSERT INTO marks (item, name) VALUES (:id, :name) RETURNING name"
 
 [batch]
 path = "/batch"
@@ -81,9 +93,10 @@ TRIGGER = {
                  "RETURN NEW; END $$",
                  "CREATE TRIGGER strict_names BEFORE INSERT ON strict FOR EACH ROW EXECUTE FUNCTION strict_names()"],
 }
-SCHEMA = ["DROP TABLE IF EXISTS items", "DROP TABLE IF EXISTS strict",
+SCHEMA = ["DROP VIEW IF EXISTS viewed", "DROP TABLE IF EXISTS marks", "DROP TABLE IF EXISTS items", "DROP TABLE IF EXISTS strict",
           "CREATE TABLE strict (id integer PRIMARY KEY, name text CHECK (name <> 'no'), tags text)",
-          "CREATE TABLE items (id integer PRIMARY KEY, name text, rev integer)",
+          "CREATE TABLE items (id integer PRIMARY KEY, name text, rev integer)", "CREATE TABLE marks (item integer, name text)",
+          "CREATE VIEW viewed AS SELECT id, (SELECT count(*) FROM marks WHERE item = items.id) AS marks FROM items",
           *(f"INSERT INTO items VALUES ({n}, 'item {n}', 1)" for n in range(1, 10))]
 CSV = "Accept: text/csv"
 GZIP = "Accept-Encoding: gzip"
@@ -149,7 +162,7 @@ def test_a_hash_is_a_state_too(items):
     assert items.call("PATCH", "/hashed/1", {"name": "y"}).status == 200, "a condition is required only where it says so"
 
 
-@pytest.mark.parametrize("path", ["/items/{}", "/hashed/{}", "/counted/{}"])
+@pytest.mark.parametrize("path", ["/items/{}", "/hashed/{}", "/counted/{}", "/marked/{}", "/viewed/{}"])
 def test_of_those_who_have_seen_one_state_one_writes(items, path):
     writers = 6
 

@@ -206,7 +206,8 @@ class Import {
       }
       const auto& chosen = wanted.empty() ? databases.front() : *named;
       database_options_ = chosen.value;
-      target_ = chosen.name.value;
+      target_ = chosen.name.value + " ";
+      Redaction().append_address(target_, chosen.value.url.value);
     }
     database_options_.pool = 1;
     auto shared = sql::open_shared(database_options_);

@@ -137,6 +137,17 @@ void EndpointPreparation::learn_never_null(http::Method method, std::string text
   made_.never_null.emplace_back(method, std::move(known));
 }
 
+// Whether GET answers columns of a table's rows, and nothing else. Of what it reads beside the rows that it locks, a
+// transaction that has waited for the lock does not see the changes.
+bool EndpointPreparation::reads_its_rows_alone() {
+  const auto plain = sql::plain_columns(options_.get.value, dialect_);
+  if (!plain ||
+      std::ranges::count(plain->items, sql::PlainColumns::Kind::expression, &sql::PlainColumns::Item::kind) != 0)
+    return false;
+  const auto table = loop_.run(sql::describe_table(database_, dialect_, plain->table));
+  return table && table->has_indices;  // which no view has
+}
+
 // How methods that write see GET's row.
 void EndpointPreparation::prepare_current_row() {
   auto statement = take(options_.get, loop_.run(database_.prepare_writing(options_.get.value, declared_)));
@@ -146,7 +157,7 @@ void EndpointPreparation::prepare_current_row() {
   current->sources = made_.get->sources;
   current->version = *made_.get->version;
   current->required = options_.require_match.value;
-  if (dialect_ == sql::Dialect::postgres && !(role_ && role_->takes_role())) {
+  if (dialect_ == sql::Dialect::postgres && !(role_ && role_->takes_role()) && reads_its_rows_alone()) {
     const std::string text = api::locking_statement(options_.get.value);
     auto lock = loop_.run(database_.prepare_writing(text, declared_));
     if (!lock && lock.error().failure != sql::Failure::statement) {

@@ -46,6 +46,7 @@ class EndpointPreparation {
  private:
   void prepare_get();
   void prepare_current_row();
+  [[nodiscard]] bool reads_its_rows_alone();
   // Where there is [openapi], which of the statement's columns are never NULL.
   void learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns);
   void prepare_changes();

@@ -49,7 +49,9 @@ class Builder {
       if (column.shared) continue;
       const TableColumn& there = *table_.find(column.name);
       sql += quoted_identifier(column.name) + " " + there.type;
-      if (!there.collation.empty()) sql += " COLLATE " + quoted_identifier(there.collation);
+      if (!there.collation.empty()) {
+        sql += " COLLATE " + (postgres() ? there.collation : quoted_identifier(there.collation));
+      }
       sql += ", ";
       if (column.optional) sql += flag_of(column) + (postgres() ? " boolean, " : " INTEGER, ");
     }

@@ -22,7 +22,7 @@ enum class Equality : std::uint8_t {
 struct TableColumn {
   std::string name;
   std::string type;           // as CAST takes it; SQLite: as it was declared, may be empty
-  std::string collation;      // SQLite: where it is not BINARY
+  std::string collation;      // where it is not the default one; PostgreSQL: as SQL writes it
   Equality equality{};        // PostgreSQL
   std::string default_value;  // an SQL expression; empty: none
   bool not_null = false;

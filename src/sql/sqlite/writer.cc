@@ -21,6 +21,14 @@ std::unexpected<Error> refuse(Failure failure, const char* message) {
   return std::unexpected(Error{failure, {}, message});
 }
 
+// Names behind each other; they have no NUL.
+template <class Named, class Name = std::identity>
+std::string joined(const std::vector<Named>& all, Name name = {}) {
+  std::string result;
+  for (const Named& one : all) result.append(std::invoke(name, one)) += '\0';
+  return result;
+}
+
 }  // namespace
 
 // Owned twice: by the awaiter, and by the writer until it is delivered. The last one frees it, ordinary memory.
@@ -33,6 +41,7 @@ struct SqliteWriter::Request : core::Letter {
         slot(statement.id.slot),
         text(statement.text),
         columns(statement.columns.size()),
+        names(joined(statement.columns, &Column::name)),
         arguments(given) {}
   // The commit of a session.
   explicit Request(core::Mailbox& mailbox)
@@ -66,6 +75,7 @@ struct SqliteWriter::Request : core::Letter {
   const std::uint32_t slot;
   const std::string text;
   const std::size_t columns;
+  const std::string names;  // of the columns, joined()
   const sqlite::OwnedArguments arguments;
   std::size_t most_rows = SIZE_MAX;
   std::size_t result_bytes = TransactionOptions{}.result_bytes;
@@ -526,7 +536,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   int code = sqlite3_step(handle);
   connection_->refresh(**prepared);
   Result<void> good{};
-  if ((*prepared)->columns.size() != request.columns)
+  if (joined((*prepared)->names) != request.names)
     good = refuse(Failure::statement, "the statement's columns have changed");
   while (good && code == SQLITE_ROW) {
     if (rows == nullptr) rows = std::make_shared<sqlite::RowBlock>();
