@@ -39,7 +39,7 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
   switch (error.failure) {
     case sql::Failure::unavailable:
     case sql::Failure::lost:
-      return "The database cannot be reached now.";
+      return "The database cannot answer now.";
     case sql::Failure::timed_out:
       return "The statement took too long.";
     case sql::Failure::conflict:

@@ -317,7 +317,7 @@ struct EndpointOptions {
     v.field("path", &EndpointOptions::path,
             "Where it is served. `{name}` takes a segment, `{name:int}` a number, `{name...}` at the end all that "
             "follows; the statement names them `:name`. `.json`, `.csv`, `.csj` or `.ndjson` at the end of a request's "
-            "path chooses the format, as Accept does.",
+            "path chooses the format, as Accept does, but for a path that ends with `{name...}`.",
             {.required = true});
     v.field("database", &EndpointOptions::database,
             "The name of the database that answers. Where there is only one, it is the default.");

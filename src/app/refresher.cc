@@ -43,6 +43,7 @@ Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan
       full_(plan.changes || mark_.probe ? options.full.value : Duration{}),
       hold_(options.hold.value) {
   counters_.loads = 1;
+  counters_.load_s = std::chrono::duration<double>(mark_.took).count();
   if (every_ > Duration{} || !options.notify.value.empty()) around_.tasks.spawn(run());
 }
 

@@ -28,6 +28,7 @@ struct Mark {
   std::shared_ptr<sql::ChangeProbe> probe;  // null: whether the rows have changed is only known when they are read
   std::optional<std::uint64_t> version;     // what it said before the query began whose rows there are
   Instant loaded{};                         // when the query began
+  Duration took{};                          // and how long it and what was made of it took
   api::resident::Since since;               // where the changes after it begin
 
   // What the probe says now. Nothing: there is none, or it cannot say; then the rows are read.

@@ -25,6 +25,7 @@ core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident:
     mark.loaded = loop.reactor->now();
     mark.version = co_await mark.probed(loop.threads, loop.mailbox);
     auto loaded = co_await api::resident::load(plan, database, *loop.reactor, loop.mailbox, loop.threads);
+    mark.took = loop.reactor->now() - mark.loaded;
     if (loaded || !loaded.error().may_pass || loop.reactor->now() + 200ms > end) co_return loaded;
     co_await core::Sleep(*loop.reactor, loop.reactor->now() + 200ms);
   }

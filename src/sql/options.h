@@ -71,7 +71,9 @@ struct DatabaseOptions {
         {.required = true, .check = check_url});
     v.field("pool", &DatabaseOptions::pool, "Connections that each core may open.", {.min = 1, .max = 1000});
     v.field("wait", &DatabaseOptions::wait,
-            "How long a request waits for a free connection before it is answered 503 with Retry-After.",
+            "How long a request waits for a free connection before it is answered 503 with Retry-After. At most 1024 "
+            "of each "
+            "core wait; more are answered at once.",
             {.min = 0s, .max = 1h});
     v.field("statement_timeout", &DatabaseOptions::statement_timeout,
             "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",

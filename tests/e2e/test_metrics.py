@@ -111,7 +111,7 @@ sluice_jwt_verifications_total counter policy Tokens that were verified, and goo
 sluice_out_of_memory_total counter - Connections and requests that ended for want of memory.
 sluice_postgres_cancels_total counter database Statements cancelled at the server.
 sluice_postgres_connections_failed_total counter database Connections that could not be opened.
-sluice_postgres_connections_lost_total counter database Connections that ended by themselves.
+sluice_postgres_connections_lost_total counter database Connections that have ended, those that nobody used any more too.
 sluice_postgres_connections_opened_total counter database Connections opened.
 sluice_postgres_helpers_total counter database Connections that helped to read an answer in parallel.
 sluice_postgres_overflows_total counter database Answers too large to share a connection, asked for again.

@@ -258,6 +258,9 @@ class Checker {
       options.from = Located<std::string>(operand.text, place(operand.offset));
       check_source(endpoint, options, pattern);
       if (options.environment) environment[operand.text] = *options.environment;
+      if (options.environment && options.environment->empty()) {
+        complain(options.from->position, fmt::format("{} is empty", operand.text), "a request may have as little");
+      }
       if (requirement.kind != api::Requirement::Kind::present && is_list(endpoint, operand.text)) {
         complain(options.from->position,
                  fmt::format("\"{}\" is a list, which nothing can be compared with", operand.text));

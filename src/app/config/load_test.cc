@@ -495,7 +495,7 @@ TEST(Config, SourcesTakeTheirValuesFromTheGivenEnvironment) {
   const Options options = options_of(R"toml(
 [[endpoint]]
 path = "/a"
-require = "or(eq(env.CORES, '4'), ne(env.EMPTY, env.HOST))"
+require = "or(eq(env.CORES, '4'), ne(env.CORES, env.HOST))"
 get = "SELECT :a AS a, :b AS b"
 params.a.from = "env.CORES"
 params.b = { from = "env.NO_SUCH_VARIABLE", default = "x" }
@@ -514,11 +514,16 @@ settings.TimeZone = "env.HOST"
   EXPECT_EQ(endpoint.params[1].value.environment, std::nullopt);
   EXPECT_EQ(endpoint.put->columns[0].value.environment, "");
   using Variables = std::map<std::string, std::string>;
-  EXPECT_EQ(endpoint.require.items[0].environment,
-            (Variables{{"env.CORES", "4"}, {"env.EMPTY", ""}, {"env.HOST", "127.0.0.1:9000"}}));
+  EXPECT_EQ(endpoint.require.items[0].environment, (Variables{{"env.CORES", "4"}, {"env.HOST", "127.0.0.1:9000"}}));
   EXPECT_EQ(endpoint.put->require.items[0].environment, (Variables{{"env.SECRET", "hunter2"}}));
   EXPECT_EQ(options.databases[0].value.role_environment, "hunter2");
   EXPECT_EQ(options.databases[0].value.settings[0].value.environment, "127.0.0.1:9000");
+}
+
+TEST(Errors, AnEmptyVariableGuardsNothing) {
+  EXPECT_EQ(messages_of("[database.m]\nurl = \"sqlite:a.db\"\n[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\n"
+                        "require = \"eq(header.x-key, env.EMPTY)\"\n"),
+            "6:29 env.EMPTY is empty | a request may have as little\n");
 }
 
 TEST(Errors, Paths) {

@@ -25,7 +25,7 @@ Readings Database::readings() {
       counter("sluice_postgres_connections_opened_total", "Connections opened.", counters.opened),
       counter("sluice_postgres_connections_failed_total", "Connections that could not be opened.",
               counters.open_failures),
-      counter("sluice_postgres_connections_lost_total", "Connections that ended by themselves.", counters.lost),
+      counter("sluice_postgres_connections_lost_total", "Connections that have ended, those that nobody used any more too.", counters.lost),
       counter("sluice_postgres_unavailable_total", "Requests that got no connection.", counters.unavailable),
       counter("sluice_postgres_retries_total", "Requests repeated after their connection was lost.", counters.retries),
       counter("sluice_postgres_reprepared_total", "Requests repeated because the server had given up their plan.",

@@ -14,7 +14,7 @@ struct SqliteOptions {
   std::uint64_t mmap_bytes = 1ull << 30;    // how much of the file look-ups on a core read through memory mapping
   std::uint32_t cache_kib = 2'048;          // page cache of each connection
   std::uint32_t scan_connections = 2;       // statements of one core that run in the blocking pool at a time
-  std::uint32_t scan_queue = 64;            // statements of one core that wait for such a connection; more are refused
+  std::uint32_t scan_queue = 1024;          // statements of one core that wait for such a connection; more are refused
   std::uint32_t scan_wait_ms = 5'000;       // how long they wait before they are refused
   std::uint32_t statement_timeout_ms = 30'000;  // SQLite's work for a block of a scan, unless the query says; 0: unbounded
   bool durable = true;                      // synchronous=FULL: an answered write survives a power cut
