@@ -1,4 +1,5 @@
 """What SQLite's schemas and functions may do: triggers, views and CHECKs that call functions; JSON in answers."""
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -106,6 +107,27 @@ name = "kept"
 key = "id"
 query = "SELECT id, json_object('title', title) AS film, extra FROM films"
 '''
+
+
+def test_a_burst_of_scans_waits_for_its_turn(sluice, path):
+    """Two connections for 300 requests at once; once all but 66 of them were refused."""
+    sqlite3.connect(path).executescript(
+        "CREATE TABLE numbers (n); INSERT INTO numbers WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c "
+        "LIMIT 2000) SELECT n FROM c")
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{path}"
+pool = 2
+wait = "10m"
+[[endpoint]]
+path = "/numbers"
+get = "SELECT max(n) AS n FROM numbers WHERE n <> :n"
+''', server="cores = 1")
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(server.connect()) for _ in range(300)]
+        for number, connection in enumerate(connections):
+            connection.send(f"GET /numbers?n={number} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert {(answer.status, answer.body) for answer in (one.read() for one in connections)} == {(200, b'[{"n":2000}]\n')}
 
 
 def test_json_of_functions_is_json(sluice, path):
