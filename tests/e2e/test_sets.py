@@ -2,9 +2,11 @@
 import json
 import select
 import sqlite3
+import subprocess
 
 import pytest
 
+from conftest import SLUICE
 from test_write import Films, JSON
 
 CONFIG = '''
@@ -601,6 +603,30 @@ def test_keys_are_compared_by_their_collation(rules):
     for rows in ([{"k": "ABC", "n": 2}, {"k": "abc", "n": 3}], [{"k": "new", "n": 2}, {"k": "NEW", "n": 3}]):
         assert [row for _, row, *_ in errors(rules.call("PUT", "/folding", rows), 422)] == [1]
     assert counts(rules.call("PUT", "/folding", [{"k": "ABC", "n": 2}])) == (0, 1, 0, 0)
+
+
+def test_an_index_by_another_collation_makes_no_key(postgres, tmp_path):
+    postgres.psql("DROP DATABASE IF EXISTS folded WITH (FORCE)")
+    postgres.psql("CREATE DATABASE folded")
+    postgres.psql("CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+                  "CREATE TABLE t (k text COLLATE ci NOT NULL, n int); CREATE UNIQUE INDEX ON t (k COLLATE \"C\")", "folded")
+    (tmp_path / "sluice.toml").write_text(f'''
+[database.main]
+url = "{postgres.url("folded")}"
+[[endpoint]]
+path = "/t"
+[endpoint.put]
+table = "t"
+existing = "SELECT * FROM t"
+columns.k = {{ key = true }}
+columns.n = {{}}
+''')
+
+    def check():
+        return subprocess.run([SLUICE, "check", "sluice.toml"], cwd=tmp_path, text=True, capture_output=True, timeout=60)
+    assert "may have several rows with the same key" in check().stderr
+    postgres.psql("CREATE UNIQUE INDEX ON t (k)", "folded")
+    assert check().returncode == 0, check().stderr
 
 
 def test_arrays_are_written_as_they_are_read(rules):
