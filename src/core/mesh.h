@@ -164,9 +164,8 @@ class MeshPort {
   [[nodiscard]] Errands& errands() { return errands_; }
 
   // Runs `fn` on that core, which may be this one, in a later step of its loop: `fn()`, or `fn(port)` with the port of
-  // that core. A `fn` that returns Task<void> is moved
-  // into the receiver's frame and lives until the Task is done. False: the ring is full, others wait before this
-  // one, or that core is ending; `fn` has not been touched.
+  // that core. A `fn` that returns Task<void> is moved into the receiver's frame and lives until the Task is done.
+  // False: the ring is full, others wait before this one, or that core is ending; `fn` has not been touched.
   template <class Fn>
   [[nodiscard]] bool try_post(unsigned core, Fn&& fn) {
     return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});

@@ -28,8 +28,8 @@ struct PlainColumns {
 // Nothing: it may be something else.
 [[nodiscard]] std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect);
 
-// Of each of the statement's columns, whether it is never NULL. Empty: of none is that known. `id` is of a statement
-// that nobody else uses; `statement` is as Statement::text has it, `columns` are those that the database has described.
+// Of each of the statement's columns, whether it is never NULL. Empty: of none is that known.
+// `statement` is as Statement::text has it, `columns` are those that the database has described.
 [[nodiscard]] core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
                                                        std::vector<Column> columns);
 

@@ -16,7 +16,7 @@ struct Fault {
 inline constexpr std::size_t longest_schema = 1 << 20;  // bytes
 inline constexpr std::size_t most_subschemas = 2000;
 inline constexpr std::size_t deepest_schema = 100;  // of nested subschemas, references followed
-inline constexpr std::size_t most_faults = 20;      // that are told of one schema
+inline constexpr std::size_t most_faults = 20;      // how many faults of one schema are told
 
 // Whether a text is a schema that can be enforced as it stands: JSON Schema draft 7, and what later drafts spell alike.
 // Refused is what would be passed over in silence (keywords and formats that are not known), what is elsewhere (a $ref

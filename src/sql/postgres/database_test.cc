@@ -1248,10 +1248,10 @@ TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
 
 // As when the configuration is read again: the connections stay, and the statements are others.
 TEST_F(PostgresTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
-  for (const std::size_t pipeline : {std::size_t{1}, std::size_t{16}}) {
+  for (const std::size_t batch : {std::size_t{1}, std::size_t{16}}) {
     Options chosen = options();
     chosen.pool_size = 1;
-    chosen.batch = pipeline;
+    chosen.batch = batch;
     open(chosen);
     const Statement stays = must_prepare("SELECT 'stays', :k::text", true);
     std::optional<StatementId> last;
@@ -1273,7 +1273,8 @@ TEST_F(PostgresTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
       for (Rows& answer : answers) {
         const bool other = &answer == &answers[3];
         if (i % 2 == 0 && answer.rows.empty()) continue;
-        EXPECT_EQ(answer.rows, (std::vector<Row>{{other ? "stays" : number, "x"}})) << answer.error->message;
+        EXPECT_EQ(answer.rows, (std::vector<Row>{{other ? "stays" : number, "x"}}))
+            << (answer.error ? answer.error->message : "");
         EXPECT_EQ(answer.columns, (other ? stays : one).columns.data());
       }
     }

@@ -61,7 +61,7 @@ struct Table {
 [[nodiscard]] std::string quoted_identifier(std::string_view name);
 
 // A table or view by its name as the configuration writes it: `films`, or `archive.films`; unquoted, and its case
-// counts. Failure::statement: there is none.
+// counts. Failure::statement: there is no such table.
 [[nodiscard]] core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, std::string name);
 
 }  // namespace sluice::sql
