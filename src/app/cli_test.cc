@@ -19,9 +19,10 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(parse({"check", "films.toml"}).action, Command::Action::check);
   EXPECT_EQ(parse({"check", "films.toml"}).file, "films.toml");
   EXPECT_EQ(parse({"test", "a.sluicetest", "b.sluicetest"}).action, Command::Action::test);
-  EXPECT_EQ(parse({"test", "a.sluicetest", "b.sluicetest"}).suites.files, (std::vector<std::string>{"a.sluicetest", "b.sluicetest"}));
-  const suite::RunOptions suites = parse({"test", "--database", "sqlite", "a.sluicetest", "--database", "postgres://localhost",
-                                          "--filter", "film", "--keep", "--verbose"})
+  EXPECT_EQ(parse({"test", "a.sluicetest", "b.sluicetest"}).suites.files,
+            (std::vector<std::string>{"a.sluicetest", "b.sluicetest"}));
+  const suite::RunOptions suites = parse({"test", "--database", "sqlite", "a.sluicetest", "--database",
+                                          "postgres://localhost", "--filter", "film", "--keep", "--verbose"})
                                        .suites;
   EXPECT_EQ(suites.files, (std::vector<std::string>{"a.sluicetest"}));
   EXPECT_EQ(suites.databases, (std::vector<std::string>{"sqlite", "postgres://localhost"}));

@@ -19,14 +19,23 @@ using namespace sluice::app;  // NOLINT: the program's own
 
 int run(const Command& command) {
   switch (command.action) {
-    case Command::Action::print: std::fputs(command.text.c_str(), stdout); return exit_ok;
-    case Command::Action::usage_error: std::fputs(command.text.c_str(), stderr); return exit_usage;
-    case Command::Action::reference: std::fputs(config::reference().c_str(), stdout); return exit_ok;
-    case Command::Action::import_: return import::run_import(command.import_options, stdout, stderr);
-    case Command::Action::test: return suite::run_suites(command.suites, stdout, stderr);
+    case Command::Action::print:
+      std::fputs(command.text.c_str(), stdout);
+      return exit_ok;
+    case Command::Action::usage_error:
+      std::fputs(command.text.c_str(), stderr);
+      return exit_usage;
+    case Command::Action::reference:
+      std::fputs(config::reference().c_str(), stdout);
+      return exit_ok;
+    case Command::Action::import_:
+      return import::run_import(command.import_options, stdout, stderr);
+    case Command::Action::test:
+      return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::store_gc:
     case Command::Action::serve:
-    case Command::Action::check: break;
+    case Command::Action::check:
+      break;
   }
   auto examined = config::examine(command.file, config::process_environment);
   if (!examined.errors.empty()) {

@@ -70,7 +70,7 @@ struct Plan {
   std::vector<Resident> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit
   std::optional<RequestLogPlan> request_log;
-  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies
+  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: it has none
   std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
   Io io;                                                          // what the cores are to wait with
   std::vector<std::string> warnings;                              // what works and may still be a mistake

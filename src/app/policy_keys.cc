@@ -12,7 +12,8 @@ namespace {
 std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
   std::vector<std::string> paths;
   for (const auto& policy : policies) {
-    for (const auto* path : {&policy.value.secret_file, &policy.value.public_key, &policy.value.jwks}) {
+    const gateway::jwt::Options& jwt = policy.value.jwt;
+    for (const auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
       if (*path) paths.push_back((*path)->value);
     }
   }
@@ -22,7 +23,8 @@ std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
 }  // namespace
 
 void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors) {
-  for (const auto& [name, policy] : policies) {
+  for (const auto& one : policies) {
+    const gateway::jwt::Options& policy = one.value.jwt;
     const Located<std::string>* key = nullptr;
     for (const auto* one : {&policy.secret, &policy.secret_file, &policy.public_key, &policy.jwks}) {
       if (key == nullptr && *one) key = &**one;
@@ -43,11 +45,12 @@ bool PolicyKeys::reload() {
   watch_.reading();
   Keys fresh;
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (policies_[i].value.secret) {  // in the configuration itself
+    if (keys_[i] == nullptr ||
+        policies_[i].value.jwt.secret) {  // there are none, or they are in the configuration itself
       fresh.push_back(keys_[i]);
       continue;
     }
-    auto loaded = gateway::jwt::load_keys(policies_[i].value);
+    auto loaded = gateway::jwt::load_keys(policies_[i].value.jwt);
     const std::string name = "policy " + policies_[i].name.value;
     if (!loaded) {
       log_error(name + ": " + loaded.error().text + "; the keys from before stay in use");

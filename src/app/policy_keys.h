@@ -16,7 +16,7 @@ namespace sluice::app {
 class PolicyKeys {
  public:
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
-  using Keys = std::vector<std::shared_ptr<const gateway::jwt::KeySet>>;  // by policy
+  using Keys = std::vector<std::shared_ptr<const gateway::jwt::KeySet>>;  // by policy; null: its type has none
 
   // `keys`: what load_keys() has made of the same options just before. `policies` outlives it.
   PolicyKeys(const Policies& policies, Keys keys);

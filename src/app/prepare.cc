@@ -115,7 +115,7 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
     used_policies.insert(name.value);
     const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
     if (policy.value.type.value != gateway::PolicyType::jwt) continue;
-    security.push_back({.policy = policy.name.value, .optional = policy.value.optional});
+    security.push_back({.policy = policy.name.value, .optional = policy.value.jwt.optional});
   }
   return security;
 }
@@ -156,7 +156,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
   }
   for (const auto& policy : options.policies) {
-    auto keys = gateway::jwt::load_keys(policy.value);
+    if (policy.value.type.value != gateway::PolicyType::jwt) {
+      plan->keys.emplace_back();
+      continue;
+    }
+    auto keys = gateway::jwt::load_keys(policy.value.jwt);
     if (!keys) {
       errors.list.push_back({.position = keys.error().position, .message = keys.error().text});
       continue;
@@ -195,7 +199,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
   for (const auto& policy : options.policies) {
     if (preparation.used_policies.contains(policy.name.value)) continue;
-    plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\": it protects nothing");
+    plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");
   }
   return plan;
 }

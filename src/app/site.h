@@ -9,7 +9,6 @@
 
 #include "app/plan.h"
 #include "base/reading.h"
-#include "gateway/chain.h"
 #include "http/compress/compression.h"
 #include "http/redirect.h"
 #include "http/router.h"
@@ -27,7 +26,9 @@ class Site {
   // Adds the routes. Throws what cannot be served. Precondition: the worker has what they ask for.
   void build();
   // Whom requests come to first.
-  [[nodiscard]] http::Handler& handler() { return redirect_ ? static_cast<http::Handler&>(*redirect_) : compressed(); }
+  [[nodiscard]] http::Dispatcher& dispatcher() {
+    return redirect_ ? static_cast<http::Dispatcher&>(*redirect_) : router_;
+  }
   // Where requests without TLS are sent to, if they are.
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
@@ -38,8 +39,8 @@ class Site {
   [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
     return handlers_.emplace_back(std::move(handler)).get();
   }
-  // What requests pass before a route that uses these policies; null: nothing.
-  [[nodiscard]] http::Policy* policy(const std::vector<Located<std::string>>& use);
+  // What stands in front of a route that uses these policies, in the order in which it is asked.
+  [[nodiscard]] std::vector<http::Filter*> filters(const std::vector<Located<std::string>>& use);
   void add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use);
   // Something that counts, such as a handler.
   template <class Counting>
@@ -50,18 +51,13 @@ class Site {
   [[nodiscard]] Readings readings() const;
 
  private:
-  [[nodiscard]] http::Handler& compressed() {
-    return compression_ ? static_cast<http::Handler&>(*compression_) : router_;
-  }
-
   Worker& worker_;
   const Plan& plan_;
-  std::vector<std::unique_ptr<gateway::Chain>> chains_;  // of routes with several policies
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<std::function<Readings()>> counting_;
+  const std::unique_ptr<http::compress::Compression> compression_;  // null: off
   http::Router router_;
-  std::unique_ptr<http::compress::Compression> compression_;  // null: off
-  std::optional<http::HttpsRedirect> redirect_;               // in front of them, where it is asked for
+  std::optional<http::HttpsRedirect> redirect_;  // in front of them, where it is asked for
 };
 
 }  // namespace sluice::app

@@ -81,7 +81,7 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
       troubles_(troubles),
       redaction_(redaction(plan_->options)),
       site_(*this, *plan_),
-      server_(core.reactor(), site_.handler(),
+      server_(core.reactor(), site_.dispatcher(),
               server_options(plan_->options.server, plan_->most_body, core.mesh().size(), descriptors), this) {
   giving_back_.spawn(give_memory_back());
   const Options& options = plan_->options;
@@ -93,8 +93,7 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
     databases_.push_back(std::move(*opened));
   }
   for (std::size_t i = 0; i < options.policies.size(); ++i) {
-    policies_.push_back(
-        std::make_unique<gateway::jwt::JwtPolicy>(options.policies[i].value, plan_->keys[i], core.reactor()));
+    policies_.push_back(gateway::make_policy(options.policies[i].value, plan_->keys[i], core.reactor()));
   }
   for (const auto& store : options.stores) {
     stores_.push_back(
@@ -195,7 +194,7 @@ Worker::Snapshot Worker::snapshot() const {
     append(all, residents_.at(resident.plan.get())->counters().readings(), label("resident", resident.plan->name));
   }
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    append(all, policies_[i]->counters().readings(), label("policy", options.policies[i].name.value));
+    append(all, policies_[i]->readings(), label("policy", options.policies[i].name.value));
   }
   return result;
 }

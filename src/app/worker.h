@@ -23,7 +23,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/store.h"
-#include "gateway/jwt/policy.h"
+#include "gateway/policy.h"
 #include "http/server.h"
 #include "http/websocket/endpoint.h"
 #include "sql/database.h"
@@ -57,7 +57,7 @@ class Worker final : http::Observer {
   // By index in the options.
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   [[nodiscard]] TroubleLog* trouble(std::size_t database) { return troubles_[database].get(); }
-  [[nodiscard]] gateway::jwt::JwtPolicy& policy(std::size_t index) { return *policies_[index]; }
+  [[nodiscard]] gateway::Policy& policy(std::size_t index) { return *policies_[index]; }
   [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
   // Of a plan that is served.
   [[nodiscard]] api::changes::Feed& feed(const api::changes::Plan* plan) { return *feeds_.at(plan); }
@@ -114,7 +114,7 @@ class Worker final : http::Observer {
   std::map<const api::resident::Plan*, std::unique_ptr<api::resident::Resident>> residents_;
   std::map<const api::changes::Plan*, std::unique_ptr<api::changes::Feed>> feeds_;
   http::websocket::Echo echo_;
-  std::vector<std::unique_ptr<gateway::jwt::JwtPolicy>> policies_;
+  std::vector<std::unique_ptr<gateway::Policy>> policies_;
   std::vector<std::unique_ptr<files::Store>> stores_;
   RequestMetrics requests_;
   const Redaction redaction_;  // of both logs

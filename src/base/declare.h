@@ -57,6 +57,8 @@
 // What the visitor offers besides field():
 //
 //   v.position(&S::position)    where the table begins in the file
+//   v.variant(&S::type, Type::a, &S::a, "meaning")
+//                               the keys of the struct S::a stand in the same table, where `type` is Type::a
 //   v.shorthand("type")         a plain value in place of the table stands for a table with only that key
 //   v.planned("tls")            a key that is designed and not built: an error that says so, and not in the reference
 namespace sluice {
@@ -160,6 +162,8 @@ struct AnyVisitor {
   void field(std::string_view, T S::*, std::string_view, const Rules& = {}) {}
   template <class S>
   void position(Position S::*) {}
+  template <class S, class E, class T>
+  void variant(Located<E> S::*, E, T S::*, std::string_view) {}
   void shorthand(std::string_view) {}
   void planned(std::string_view) {}
 };

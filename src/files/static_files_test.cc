@@ -667,14 +667,16 @@ TEST_F(StaticFilesTest, OtherMethodsAre405) {
   http::Router::Route route{.pattern = *http::Pattern::parse("/{file...}"), .handlers = {}};
   route.handlers[static_cast<std::size_t>(http::Method::get)] = files.get();
   ASSERT_TRUE(router.add(route));
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.path = request.segments = request.target = "/a.css";
   request.method = http::Method::post;
-  auto answer = read(await(router.handle(request)));
+  auto answer = read(await(router.dispatch(exchange)));
   EXPECT_EQ(answer.status, 405);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
   request.method = http::Method::options;
-  answer = read(await(router.handle(request)));
+  exchange.end({});
+  answer = read(await(router.dispatch(exchange)));
   EXPECT_EQ(answer.status, 204);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
 }
@@ -685,14 +687,16 @@ TEST_F(StaticFilesTest, ThePathItselfLeadsToItsFolder) {
   http::Router::Route route{.pattern = *http::Pattern::parse("/my files/{file...}"), .handlers = {}, .folder = true};
   route.handlers[static_cast<std::size_t>(http::Method::get)] = files.get();
   ASSERT_TRUE(router.add(route));
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.path = request.segments = "/my files";
   request.query = "a=b";
-  auto answer = read(await(router.handle(request)));
+  auto answer = read(await(router.dispatch(exchange)));
   EXPECT_EQ(answer.status, 301);
   EXPECT_EQ(answer["Location"], "/my%20files/?a=b");
   request.path = request.segments = "/my files/";
-  answer = read(await(router.handle(request)));
+  exchange.end({});
+  answer = read(await(router.dispatch(exchange)));
   EXPECT_EQ(answer.body, "<p>home</p>");
 }
 

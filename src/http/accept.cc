@@ -54,8 +54,9 @@ Parameters read_parameters(std::string_view text, std::span<const Field> own) {
     if (same_name(name, "q")) {
       read.weight = weight(value);
     } else if (read.matched >= 0) {
-      const bool has = std::ranges::any_of(
-          own, [&](const Field& field) { return same_name(field.name, name) && same_name(field.value, unquoted(value)); });
+      const bool has = std::ranges::any_of(own, [&](const Field& field) {
+        return same_name(field.name, name) && same_name(field.value, unquoted(value));
+      });
       read.matched = has ? read.matched + 1 : -1;
     }
   }

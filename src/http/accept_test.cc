@@ -1,8 +1,8 @@
 #include "http/accept.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace sluice::http {
 namespace {

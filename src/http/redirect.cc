@@ -5,8 +5,9 @@
 
 namespace sluice::http {
 
-core::Async<Response> HttpsRedirect::handle(Request& request) {
-  if (request.secure) return next_.handle(request);
+core::Async<Response> HttpsRedirect::dispatch(Exchange& exchange) {
+  const Request& request = exchange.request;
+  if (request.secure) return next_.dispatch(exchange);
   // "[::1]:8080" has its port behind the bracket.
   std::string_view host = request.authority;
   const auto colon = host.rfind(':');

@@ -3,22 +3,22 @@
 #include <cstdint>
 #include <string>
 
-#include "http/server.h"
+#include "http/handler.h"
 
 namespace sluice::http {
 
 // Sends requests that have come without TLS to the same place with it: 301 for GET and HEAD, which every client
 // follows, and 308 for the others, which keep their method. What has come with TLS goes on to `next`.
-class HttpsRedirect final : public Handler {
+class HttpsRedirect final : public Dispatcher {
  public:
-  explicit HttpsRedirect(Handler& next) : next_(next) {}
+  explicit HttpsRedirect(Dispatcher& next) : next_(next) {}
 
   // Where TLS answers; 443 goes without saying.
   void set_port(std::uint16_t port) { port_ = port; }
-  [[nodiscard]] core::Async<Response> handle(Request& request) override;
+  [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
 
  private:
-  Handler& next_;
+  Dispatcher& next_;
   std::uint16_t port_ = 443;
 };
 

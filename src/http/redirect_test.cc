@@ -16,12 +16,13 @@ std::string answer(Method method, std::string_view authority, std::string_view t
   Target next;
   HttpsRedirect redirect(next);
   redirect.set_port(port);
-  Request request;
+  Exchange exchange;
+  Request& request = exchange.request;
   request.method = method;
   request.authority = authority;
   request.target = target;
   request.path = path;
-  const Response response = redirect.handle(request).take();
+  const Response response = redirect.dispatch(exchange).take();
   return std::to_string(response.status) + " " + std::string(response.fields.get("Location"));
 }
 
@@ -52,9 +53,10 @@ TEST(HttpsRedirect, DoesNotKnowWhereToWithoutAHost) {
 TEST(HttpsRedirect, LetsTlsThrough) {
   Target next;
   HttpsRedirect redirect(next);
-  Request request;
+  Exchange exchange;
+  Request& request = exchange.request;
   request.secure = true;
-  EXPECT_EQ(redirect.handle(request).take().status, 204);
+  EXPECT_EQ(redirect.dispatch(exchange).take().status, 204);
 }
 
 }  // namespace

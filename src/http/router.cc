@@ -113,7 +113,8 @@ struct Router::Terminal {
   bool upgrades = false;
   bool folder = false;
   std::uint16_t id = 0;
-  Policy* policy = nullptr;
+  std::vector<Filter*> filters;
+  bool is_guarded = false;  // it has filters of its own
   std::string allow;
   std::string allow_http2;
 };
@@ -149,10 +150,6 @@ struct Router::Node {
 
 namespace {
 
-// TRACE is known, and no resource takes it (RFC 9110, 9.1).
-bool is_known(Method method) { return method != Method::other; }
-Response unknown_method() { return problem(501, "The server does not know this method."); }
-
 bool is_preflight(const Request& request) {
   return request.method == Method::options && request.has_field("origin") &&
          request.has_field("access-control-request-method");
@@ -172,7 +169,10 @@ std::string_view in_path(std::string_view part, const Request& request) {
 
 }  // namespace
 
-Router::Router() : root_(std::make_unique<Node>()) {}
+Router::Router(std::vector<Filter*> everywhere)
+    : everywhere_(std::move(everywhere)),
+      root_(std::make_unique<Node>()),
+      nowhere_(std::make_unique<Terminal>(Terminal{.filters = everywhere_, .allow = {}, .allow_http2 = {}})) {}
 Router::~Router() = default;
 
 bool Router::add(const Route& route) {
@@ -192,9 +192,11 @@ bool Router::add(const Route& route) {
                                                .upgrades = route.upgrades,
                                                .folder = route.folder,
                                                .id = route.id,
-                                               .policy = route.policy,
+                                               .filters = everywhere_,
+                                               .is_guarded = !route.filters.empty(),
                                                .allow = {},
                                                .allow_http2 = {}});
+  (*place)->filters.insert((*place)->filters.end(), route.filters.begin(), route.filters.end());
   const auto list = [&route](Method unavailable) {
     std::string allow;
     for (std::size_t i = 0; i < route.handlers.size(); ++i) {
@@ -260,7 +262,8 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
   return node.rest.get();
 }
 
-core::Async<Response> Router::handle(Request& request) {
+core::Async<Response> Router::dispatch(Exchange& exchange) {
+  Request& request = exchange.request;
   if (request.method == Method::connect && request.upgrade.empty()) return problem(501, "The server is no proxy.");
   if (request.segments.empty() || request.segments[0] != '/') {  // `OPTIONS *`
     Response response;
@@ -269,26 +272,44 @@ core::Async<Response> Router::handle(Request& request) {
   }
   const std::string_view rest = request.segments.substr(1);
   const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
-  if (found == nullptr) return is_known(request.method) ? problem(404, "No resource has this path.") : unknown_method();
+  if (found == nullptr) found = nowhere_.get();
   request.route = found->id;
-  const bool over_http2 = request.version == Version::http2;
-  const std::string& allow = over_http2 ? found->allow_http2 : found->allow;
-  if (found->policy != nullptr) {
-    if (is_preflight(request)) return tell_methods(allow);
-    if (auto refused = found->policy->check(request)) return std::move(*refused);
+  exchange.allow = request.version == Version::http2 ? found->allow_http2 : found->allow;
+  if (found->is_guarded && is_preflight(request)) {
+    for (Filter* filter : found->filters) {
+      if (auto response = filter->preflight(exchange)) return std::move(*response);
+    }
+    return tell_methods(exchange.allow);
   }
-  // Behind the policy, so that no spelling of a path finds out what is there. Folders pass over empty segments.
-  if (request.has_empty_segment && !found->folder) [[unlikely]]
+  auto asking = exchange.ask(found->filters);
+  if (!asking.ready()) return answer_later(exchange, *found, asking.take_task());
+  if (asking.get()) return std::move(*asking.get());
+  return answer(request, *found);
+}
+
+core::Task<Response> Router::answer_later(Exchange& exchange, const Terminal& found,
+                                          core::Task<std::optional<Response>> asking) {
+  if (auto response = co_await std::move(asking)) co_return std::move(*response);
+  co_return co_await answer(exchange.request, found);
+}
+
+core::Async<Response> Router::answer(Request& request, const Terminal& found) {
+  // Behind the filters, so that no spelling of a path finds out what is there. Folders pass over empty segments.
+  if (request.has_empty_segment && !found.folder && !found.allow.empty()) [[unlikely]]
     return problem(404, "The path has an empty segment (//), and no resource has such a path.");
 
+  const bool over_http2 = request.version == Version::http2;
   const Method method = request.method == Method::head ? Method::get : request.method;
   const auto index = static_cast<std::size_t>(method);
-  const bool needs_http1 = found->upgrades && over_http2 && method == Method::get;
-  if (index < found->handlers.size() && found->handlers[index] != nullptr && !needs_http1) [[likely]] {
-    return found->handlers[index]->handle(request);
+  const bool needs_http1 = found.upgrades && over_http2 && method == Method::get;
+  if (index < found.handlers.size() && found.handlers[index] != nullptr && !needs_http1) [[likely]] {
+    return found.handlers[index]->handle(request);
   }
+  // TRACE is known, and no resource takes it (RFC 9110, 9.1).
+  if (method == Method::other) return problem(501, "The server does not know this method.");
+  if (found.allow.empty()) return problem(404, "No resource has this path.");
+  const std::string& allow = over_http2 ? found.allow_http2 : found.allow;
   if (method == Method::options) return tell_methods(allow);
-  if (!is_known(method)) return unknown_method();
   Response response = problem(405, "The resource does not take this method.");
   response.fields.add("Allow", allow);
   return response;

@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "http/policy.h"
+#include "http/filter.h"
+#include "http/handler.h"
 #include "http/request.h"
 #include "http/response.h"
-#include "http/server.h"
 
 namespace sluice::http {
 
@@ -41,9 +42,9 @@ struct Pattern {
 // alone; an unknown method gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where it names a
 // protocol (RFC 8441).
 //
-// A route's policy sees every request for it but one: a CORS preflight, with which browsers send no credentials (Fetch,
-// 4.8). The router answers that itself, as any OPTIONS, so that no handler runs.
-class Router : public Handler {
+// A route's filters are asked about every request for it, whatever the method. A CORS preflight for a route with
+// filters is answered by one of them or by the router itself, as any OPTIONS, so that no handler runs.
+class Router final : public Dispatcher {
  public:
   struct Route {
     Pattern pattern;
@@ -52,23 +53,29 @@ class Router : public Handler {
     bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
     bool folder = false;                 // `/f/{rest...}` takes `/f` too, unless that is a route; the rest is empty
     std::uint16_t id = 0;                // given to the request that matches
-    Policy* policy = nullptr;            // asked before anything else; null: none
+    std::vector<Filter*> filters = {};   // in the order in which they are asked; they outlive the router
   };
 
-  Router();
+  // `everywhere`: filters of every exchange, asked before those of its route; they outlive the router.
+  explicit Router(std::vector<Filter*> everywhere = {});
   ~Router() override;
   // False: a route of the same shape is there already.
   [[nodiscard]] bool add(const Route& route);
 
-  [[nodiscard]] core::Async<Response> handle(Request& request) override;
+  [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
 
  private:
   struct Node;
   struct Terminal;
 
+  static core::Async<Response> answer(Request& request, const Terminal& found);
+  static core::Task<Response> answer_later(Exchange& exchange, const Terminal& found,
+                                           core::Task<std::optional<Response>> asking);
   const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request) const;
 
-  std::unique_ptr<Node> root_;
+  const std::vector<Filter*> everywhere_;
+  const std::unique_ptr<Node> root_;
+  const std::unique_ptr<const Terminal> nowhere_;  // of paths without a route
 };
 
 // The extension that chooses a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment; else empty.

@@ -26,6 +26,7 @@ class RouterTest : public testing::Test {
   // A slash that came encoded is a NUL in the path, as in Request::segments.
   Response ask(std::string_view path, Method method = Method::get, Version version = Version::http11,
                std::string_view upgrade = {}) {
+    exchange.reset();
     request = {};
     request.method = method;
     request.version = version;
@@ -35,7 +36,9 @@ class RouterTest : public testing::Test {
     std::ranges::replace(decoded, '\0', '/');
     request.segments = segments;
     request.path = decoded;
-    return router.handle(request).take();
+    Response response = router.dispatch(exchange).take();
+    exchange.end({});
+    return response;
   }
   // The pattern that answers, "404" or "405".
   std::string match(std::string_view path, Method method = Method::get) {
@@ -46,7 +49,8 @@ class RouterTest : public testing::Test {
 
   Named handler;
   Router router;
-  Request request;
+  Exchange exchange;
+  Request& request = exchange.request;
   std::string segments;
   std::string decoded;
   std::uint16_t routes = 0;
@@ -86,11 +90,11 @@ TEST_F(RouterTest, ValuesAreThoseOfTheRouteThatWins) {
 }
 
 TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
-  struct Refusing : Policy {
-    std::optional<Response> check(Request&) override { return problem(401, "no"); }
-  } policy;
+  struct Refusing : Filter {
+    core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401, "no")); }
+  } filter;
   const auto handlers = [&] {
-    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .policy = &policy};
+    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .filters = {&filter}};
     route.handlers[0] = &handler;
     return route;
   };
@@ -100,10 +104,13 @@ TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
   ASSERT_TRUE(router.add(folder));
   ASSERT_TRUE(add("/{rest...}"));
   const auto ask_merged = [&](std::string_view path) {
+    exchange.reset();
     request = {};
     request.path = request.segments = path;
     request.has_empty_segment = true;
-    return router.handle(request).take().status;
+    const int answered = router.dispatch(exchange).take().status;
+    exchange.end({});
+    return answered;
   };
   EXPECT_EQ(ask_merged("/a/b"), 404);
   EXPECT_EQ(ask_merged("/"), 404);
@@ -205,18 +212,18 @@ TEST_F(RouterTest, ConnectIsForHttp2AndForAProtocol) {
   EXPECT_EQ(ask("/both", Method::post, Version::http2).fields.get("allow"), "GET, HEAD, CONNECT, OPTIONS");
 }
 
-TEST_F(RouterTest, APolicyIsAskedForEveryMethodOfItsRouteAlone) {
-  struct Guard final : Policy {
-    std::optional<Response> check(Request& request) override {
+TEST_F(RouterTest, AFilterIsAskedForEveryMethodOfItsRouteAlone) {
+  struct Guard final : Filter {
+    core::Async<std::optional<Response>> before(Exchange& exchange, Slot&) override {
       ++asked;
-      EXPECT_NE(request.route, 0) << "for counting";
-      if (!refuses) return std::nullopt;
-      return problem(401);
+      EXPECT_NE(exchange.request.route, 0) << "for counting";
+      if (!refuses) return std::optional<Response>();
+      return std::optional(problem(401));
     }
     bool refuses = true;
     int asked = 0;
   } guard;
-  Router::Route route{.pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .policy = &guard};
+  Router::Route route{.pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .filters = {&guard}};
   route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
   route.handlers[static_cast<std::size_t>(Method::connect)] = &handler;
   ASSERT_TRUE(router.add(route));
@@ -237,22 +244,25 @@ TEST_F(RouterTest, APolicyIsAskedForEveryMethodOfItsRouteAlone) {
   EXPECT_EQ(ask("/guarded/a", Method::options).status, 204);
 }
 
-TEST_F(RouterTest, APreflightPassesTheRoutesPolicy) {
-  struct Guard final : Policy {
-    std::optional<Response> check(Request&) override { return problem(401); }
+TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
+  struct Guard final : Filter {
+    core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401)); }
   } guard;
-  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .policy = &guard};
+  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .filters = {&guard}};
   // Even a handler of OPTIONS would not run.
   for (const Method method : {Method::get, Method::put, Method::options}) {
     route.handlers[static_cast<std::size_t>(method)] = &handler;
   }
   ASSERT_TRUE(router.add(route));
   const auto status = [this](Method method, std::vector<Field> fields, std::string_view path = "/guarded") {
+    exchange.reset();
     request = {};
     request.method = method;
     request.path = request.segments = path;
     request.fields = fields;
-    return router.handle(request).take().status;
+    const int answered = router.dispatch(exchange).take().status;
+    exchange.end({});
+    return answered;
   };
   const Field origin{"Origin", "https://a.example"};
   const Field wanted{"access-control-request-method", "PUT"};

@@ -43,9 +43,9 @@ struct Server::Shared {
   std::size_t configured = 0;
 };
 
-Server::Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer)
+Server::Server(core::Reactor& reactor, Dispatcher& dispatcher, ServerOptions options, Observer* observer)
     : reactor_(reactor),
-      handler_(handler),
+      dispatcher_(dispatcher),
       options_(std::move(options)),
       observer_(observer),
       bodies_(reactor, options_.body_memory, counters_.bodies),
@@ -230,7 +230,7 @@ void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
     if (buffer->capacity() > spare_buffer_bytes) buffer->release();
     buffer->clear();
   }
-  workspace->parser.reset();
+  workspace->forget_request();
   spare_workspaces_.push_back(std::move(workspace));
 }
 
@@ -262,7 +262,7 @@ std::string_view Server::common_fields(bool secure) {
 std::string_view Server::configured_fields(bool secure) { return common_fields(secure).substr(shared_->configured); }
 
 h2::Engine& Server::http2() {
-  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, handler_, options_, observer_, counters_, bodies_);
+  if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, dispatcher_, options_, observer_, counters_, bodies_);
   return *http2_;
 }
 

@@ -14,19 +14,11 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "http/body_budget.h"
+#include "http/handler.h"
 #include "http/request.h"
-#include "http/response.h"
 #include "net/tls/context.h"
 
 namespace sluice::http {
-
-// Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
-// refers to lasts until the response has been sent.
-class Handler {
- public:
-  virtual ~Handler() = default;
-  [[nodiscard]] virtual core::Async<Response> handle(Request& request) = 0;
-};
 
 // Told of every answered request, for logs and metrics.
 struct Completion {
@@ -114,7 +106,7 @@ class Server {
     [[nodiscard]] Readings readings() const;
   };
 
-  Server(core::Reactor& reactor, Handler& handler, ServerOptions options, Observer* observer = nullptr);
+  Server(core::Reactor& reactor, Dispatcher& dispatcher, ServerOptions options, Observer* observer = nullptr);
   Server(const Server&) = delete;
   ~Server();  // cuts what is still open
 
@@ -162,7 +154,7 @@ class Server {
   h2::Engine& http2();
 
   core::Reactor& reactor_;
-  Handler& handler_;
+  Dispatcher& dispatcher_;
   ServerOptions options_;
   Observer* observer_;
   Counters counters_;

@@ -208,10 +208,13 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
 
 
 CROSS_ORIGIN = '''
-[server.headers]
-Access-Control-Allow-Origin = "{origin}"
-Access-Control-Allow-Headers = "authorization, content-type"
-Access-Control-Allow-Methods = "PUT"
+[policy.web]
+type = "cors"
+origins = ["{origin}"]
+credentials = true
+[policy.elsewhere]
+type = "cors"
+origins = ["https://elsewhere.example"]
 [policy.auth]
 type = "jwt"
 secret = "{secret}"
@@ -219,34 +222,73 @@ secret = "{secret}"
 url = "sqlite:{database}"
 [[endpoint]]
 path = "/numbers/{{n:int}}"
-use = ["auth"]
+use = ["auth", "web"]
 returns = "object"
 get = "SELECT n, text FROM numbers WHERE n = :n"
 put = "UPDATE numbers SET text = :text WHERE n = :n RETURNING n, text"
 delete = "DELETE FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/open/{{n:int}}"
+use = ["web"]
+get = "SELECT n, text FROM numbers WHERE n = :n"
+delete = "DELETE FROM numbers WHERE n = :n"
+changes = {{ tables = ["numbers"] }}
+[[endpoint]]
+path = "/elsewhere"
+use = ["elsewhere"]
+get = "SELECT 1 AS one"
+put = "UPDATE numbers SET text = 'never' WHERE n = 1"
+[[resident]]
+name = "known"
+query = "SELECT n, text FROM numbers"
+key = "n"
+use = ["web"]
+[[files]]
+path = "/site"
+root = "{site}"
+use = ["web"]
 '''
 
 
 @pytest.mark.parametrize("http2", (True, False))
-def test_a_guarded_endpoint_is_called_from_another_origin(sluice, config, chromium, localhost, small_sqlite, http2):
-    """The browser asks first, without the token; then it sends what the fields of [server.headers] let it send."""
+def test_routes_are_called_from_another_origin(sluice, config, chromium, localhost, small_sqlite, site, http2):
+    """The browser asks first, without the token; then it sends what the policy lets it send, and the page may read it."""
     tls = f"http2 = {str(http2).lower()}\n" + tls_table(localhost)
     page = chromium.open(f"https://localhost:{sluice(config, server=tls).port}/")
     origin = page.run("location.origin")
     secret = Secret()
-    server = sluice(CROSS_ORIGIN.format(origin=origin, secret=secret.secret, database=small_sqlite),
+    server = sluice(CROSS_ORIGIN.format(origin=origin, secret=secret.secret, database=small_sqlite, site=site),
                     server='access_log = "stdout"\n' + tls)
 
     def call(method, token, body="undefined"):
         return page.run(f"""fetch('https://localhost:{server.port}/numbers/7', {{method: '{method}', body: {body}, headers: {{
             Authorization: 'Bearer {token}', 'Content-Type': 'application/json'}}}})
-            .then(async answer => [answer.status, await answer.json()], error => error.name)""")
+            .then(async answer => [answer.status, answer.status === 204 ? null : await answer.json()], error => error.name)""")
     token = secret.token()
     assert call("GET", token) == [200, {"n": 7, "text": "number 7"}]
     assert call("PUT", token, "JSON.stringify({text: 'seven'})") == [200, {"n": 7, "text": "seven"}]
     status, problem = call("GET", "none")
     assert status == 401 and "malformed" in problem["detail"]  # which the page may read
-    assert call("DELETE", token) == "TypeError"  # a method that the fields do not allow is never sent
+    assert call("DELETE", token) == [204, None]
+
+    def fetch(path, options="{}", then="[answer.status, await answer.text()]"):
+        return page.run(f"""fetch('https://localhost:{server.port}{path}', {options})
+            .then(async answer => {then}, error => error.name)""")
+    assert fetch("/known/8", "{credentials: 'include'}", "[answer.status, (await answer.json()).text]") == [200, "number 8"]
+    assert fetch("/site/hello.txt", then="[answer.status, answer.headers.get('etag') !== null, await answer.text()]") == [
+        200, True, "Hello, world.\n"]
+    assert fetch("/site/none.txt", then="answer.status") == 404
+    assert fetch("/elsewhere") == "TypeError"  # which is done, and the page may not read
+    assert fetch("/elsewhere", "{method: 'PUT'}") == "TypeError"  # which is never sent
+    assert fetch("/none") == "TypeError"
+    assert page.run(f"""new Promise((resolve, reject) => {{
+        const source = new EventSource('https://localhost:{server.port}/open/9/changes', {{withCredentials: true}});
+        source.onerror = () => reject(new Error('no stream'));
+        source.onopen = () => fetch('https://localhost:{server.port}/open/9', {{method: 'DELETE'}});
+        source.onmessage = event => {{ source.close(); resolve(JSON.parse(event.data).operation ?? event.data); }};
+    }})""")
     page.close()
-    assert {(entry["method"], entry["status"]) for entry in log_entries(server)} == {
-        ("OPTIONS", 204), ("GET", 200), ("PUT", 200), ("GET", 401)}
+    entries = {(entry["method"], entry["target"], entry["status"]) for entry in log_entries(server)}
+    guarded = {(method, status) for method, target, status in entries if target == "/numbers/7"}
+    assert guarded == {("OPTIONS", 204), ("GET", 200), ("PUT", 200), ("GET", 401), ("DELETE", 204)}
+    assert {(method, status) for method, target, status in entries if target == "/elsewhere"} == {("GET", 200), ("OPTIONS", 204)}

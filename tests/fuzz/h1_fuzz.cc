@@ -67,8 +67,10 @@ void check_request(const Parsed& parsed, RequestParser& parser, std::string_view
 }
 
 void fuzz_requests(std::string_view bytes, std::uint8_t seed) {
-  RequestParser whole_parser;
-  RequestParser parser;
+  Request whole_request;
+  Request request;
+  RequestParser whole_parser(whole_request);
+  RequestParser parser(request);
   Pieces pieces(seed);
   for (;;) {  // pipelined
     const auto whole_copy = copy_of(bytes);

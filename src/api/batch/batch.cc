@@ -112,8 +112,8 @@ http::Response refuse_call(const CallFault& fault) {
 // What one batch at a time is run with: the endpoints once more, on a database of its own.
 class Batch::Lane {
  public:
-  Lane(const Plan& plan, sql::Database& database, const std::vector<http::Policy*>& policies, core::Reactor& reactor,
-       TroubleLog* trouble)
+  Lane(const Plan& plan, sql::Database& database, const std::vector<std::vector<http::Filter*>>& filters,
+       core::Reactor& reactor, TroubleLog* trouble)
       : database_(database) {
     const auto own = [&](std::unique_ptr<http::Handler> handler) {
       handlers_.push_back(std::move(handler));
@@ -122,7 +122,7 @@ class Batch::Lane {
     for (std::size_t i = 0; i < plan.routes.size(); ++i) {
       const Plan::Route& from = plan.routes[i];
       http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
-      route.policy = policies[i];
+      route.filters = filters[i];
       if (from.get && from.get->file) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
       } else if (from.get) {
@@ -173,35 +173,37 @@ class Calling {
       if (!own) fields_.push_back(field);
     }
     for (const auto& [name, value] : call.fields) fields_.push_back({name, value});
-    request_.method = call.method;
-    request_.method_text = http::name_of(call.method);
-    request_.version = outer.version;
-    request_.authority = outer.authority;
-    request_.peer = outer.peer;
-    request_.secure = outer.secure;
-    request_.target = target_;
-    request_.fields = fields_;
-    if (!body_.empty()) request_.body = &reader_;
+    http::Request& request = exchange_.request;
+    request.method = call.method;
+    request.method_text = http::name_of(call.method);
+    request.version = outer.version;
+    request.authority = outer.authority;
+    request.peer = outer.peer;
+    request.secure = outer.secure;
+    request.target = target_;
+    request.fields = fields_;
+    if (!body_.empty()) request.body = &reader_;
   }
   Calling(const Calling&) = delete;
 
   // False: the target's path is none.
   [[nodiscard]] bool decode() {
-    const auto mark = request_.target.find('?');
-    const std::string_view raw = request_.target.substr(0, mark);
-    if (mark != request_.target.npos) request_.query = request_.target.substr(mark + 1);
+    http::Request& request = exchange_.request;
+    const auto mark = request.target.find('?');
+    const std::string_view raw = request.target.substr(0, mark);
+    if (mark != request.target.npos) request.query = request.target.substr(mark + 1);
     segments_.resize(raw.size());
     const auto decoded = http::decode_path(raw, segments_.data());
     if (decoded.fault != http::DecodedPath::Fault::none) return false;
     segments_.resize(decoded.size);
     path_ = segments_;
     if (decoded.has_encoded_slash) std::ranges::replace(path_, '\0', '/');
-    request_.path = path_;
-    request_.segments = segments_;
-    request_.has_empty_segment = decoded.has_empty_segment;
+    request.path = path_;
+    request.segments = segments_;
+    request.has_empty_segment = decoded.has_empty_segment;
     return true;
   }
-  [[nodiscard]] http::Request& request() { return request_; }
+  [[nodiscard]] http::Exchange& exchange() { return exchange_; }
 
  private:
   const std::string target_;
@@ -210,7 +212,7 @@ class Calling {
   std::vector<http::Field> fields_;
   std::string segments_;
   std::string path_;
-  http::Request request_;
+  http::Exchange exchange_;
 };
 
 // All of it; nothing: it is longer than `most`, or it broke.
@@ -288,7 +290,7 @@ class Batch::Isolations {
     if (call.target.contains("${")) return strictest_[static_cast<std::size_t>(call.method)];
     Calling calling(outer, call, call.target, {});
     found_ = sql::Isolation::standard;
-    if (calling.decode()) (void)router_.handle(calling.request());
+    if (calling.decode()) (void)router_.dispatch(calling.exchange());
     return found_;
   }
 
@@ -312,11 +314,11 @@ class Batch::Isolations {
   sql::Isolation found_{};
 };
 
-Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy*> policies, core::Reactor& reactor,
-             TroubleLog* trouble)
+Batch::Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
+             core::Reactor& reactor, TroubleLog* trouble)
     : plan_(plan),
       database_(database),
-      policies_(std::move(policies)),
+      filters_(std::move(filters)),
       reactor_(reactor),
       trouble_(trouble),
       failures_(plan.options.path.value, trouble, plan.errors.get(), credential_of(plan)),
@@ -325,7 +327,7 @@ Batch::Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy
 Batch::~Batch() = default;
 
 std::unique_ptr<Batch::Lane> Batch::take_lane() {
-  if (spare_.empty()) return std::make_unique<Lane>(plan_, database_, policies_, reactor_, trouble_);
+  if (spare_.empty()) return std::make_unique<Lane>(plan_, database_, filters_, reactor_, trouble_);
   auto lane = std::move(spare_.back());
   spare_.pop_back();
   return lane;
@@ -427,12 +429,13 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       answer.refusal = refuse_call({at + "/path", "it is no path"});
       break;
     }
-    http::Response response = co_await lane.router().handle(calling.request());
+    http::Response response = co_await lane.router().dispatch(calling.exchange());
     const auto bytes = co_await read_body(response, plan_.options.answer_limit);
     if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
       answer.refusal = refuse_answers(plan_.options);
       break;
     }
+    calling.exchange().end({.status = response.status, .broken = false});
     const bool is_json = is_json_type(response.fields.get("Content-Type"));
     if (response.status >= 400) {
       Buffer members;
@@ -440,8 +443,8 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       append_answer(members, response, *bytes, is_json);
       answer.refusal = http::problem(
           response.status,
-          "Call " + std::to_string(results.size()) + ", " + std::string(calling.request().method_text) + " " +
-              std::string(calling.request().path) + ", is refused; nothing of the batch has been done.",
+          "Call " + std::to_string(results.size()) + ", " + std::string(calling.exchange().request.method_text) + " " +
+              std::string(calling.exchange().request.path) + ", is refused; nothing of the batch has been done.",
           members.view());
       for (const std::string_view name : {"WWW-Authenticate", "Retry-After", "Allow"}) {
         if (const auto value = response.fields.get(name); !value.empty())

@@ -14,7 +14,7 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "core/reactor.h"
-#include "http/policy.h"
+#include "http/filter.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -44,9 +44,9 @@ struct Plan {
 // but in one transaction, and with what the batch's own request says of the client. One core's.
 class Batch final : public http::Handler {
  public:
-  // `policies`: in front of the routes, in their order. `trouble`: as for Endpoint. All outlive this.
-  Batch(const Plan& plan, sql::Database& database, std::vector<http::Policy*> policies, core::Reactor& reactor,
-        TroubleLog* trouble = nullptr);
+  // `filters`: in front of the routes, in their order. `trouble`: as for Endpoint. All outlive this.
+  Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
+        core::Reactor& reactor, TroubleLog* trouble = nullptr);
   ~Batch() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
@@ -62,7 +62,7 @@ class Batch final : public http::Handler {
 
   const Plan& plan_;
   sql::Database& database_;
-  const std::vector<http::Policy*> policies_;
+  const std::vector<std::vector<http::Filter*>> filters_;
   core::Reactor& reactor_;
   TroubleLog* trouble_;
   Failures failures_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "app/config/check_server.h"
 #include "app/config/choose_store.h"
 #include "app/config/complain.h"
+#include "app/config/reader.h"
 #include "app/config/text.h"
 #include "app/listen.h"
 #include "core/address.h"
@@ -93,7 +95,29 @@ class Checker {
   }
 
   void check_policy(const Named<gateway::PolicyOptions>& policy) {
-    const gateway::PolicyOptions& options = policy.value;
+    switch (policy.value.type.value) {
+      case gateway::PolicyType::jwt:
+        return check_jwt(policy.name, policy.value.jwt);
+      case gateway::PolicyType::cors:
+        return check_cors(policy.name, policy.value.cors);
+    }
+  }
+
+  void check_cors(const Located<std::string>& name, const gateway::cors::Options& options) {
+    const auto any = std::ranges::find(options.origins, "*", &Located<std::string>::value);
+    if (any != options.origins.end() && options.credentials) {
+      complain(any->position,
+               fmt::format("[policy.{}] has \"credentials\", and then no browser takes the origin \"*\"", name.value),
+               "name the origins");
+    }
+    for (const auto& header : options_.server.headers) {
+      if (!http::same_name(header.name.value.substr(0, 15), "access-control-")) continue;
+      complain(header.name.position, fmt::format("[policy.{}] gives answers this field too", name.value),
+               "leave it to the policy");
+    }
+  }
+
+  void check_jwt(const Located<std::string>& policy, const gateway::jwt::Options& options) {
     const std::optional<Located<std::string>>* first = nullptr;
     const std::pair<const char*, const std::optional<Located<std::string>>*> keys[] = {
         {"secret", &options.secret},
@@ -104,9 +128,9 @@ class Checker {
       if (!*key) continue;
       // Not at the value's place: an error shows its line, and that may be a secret's.
       if (first != nullptr) {
-        complain(policy.name.position, fmt::format("[policy.{}] has more than one of \"secret\", \"secret_file\", "
-                                                   "\"public_key\" and \"jwks\"",
-                                                   policy.name.value));
+        complain(policy.position, fmt::format("[policy.{}] has more than one of \"secret\", \"secret_file\", "
+                                              "\"public_key\" and \"jwks\"",
+                                              policy.value));
         break;
       }
       first = key;
@@ -115,7 +139,7 @@ class Checker {
       complain(options.jwks->position, "\"jwks\" by URL is not supported yet", "write the path of a file");
     }
     if (first == nullptr && errors_.empty()) {  // else it may be there, and wrong
-      complain(policy.name.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.name.value),
+      complain(policy.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.value),
                "add \"secret\", \"secret_file\", \"public_key\" or \"jwks\"");
     }
   }
@@ -124,7 +148,7 @@ class Checker {
     std::vector<std::string_view> names;
     for (const auto& policy : options_.policies) names.push_back(policy.name.value);
     std::map<std::string_view, Position> before;
-    bool has_jwt = false;
+    std::set<gateway::PolicyType> types;
     for (const auto& name : use) {
       const auto index = options_.find_policy(name.value);
       if (!index) {
@@ -135,10 +159,11 @@ class Checker {
         complain(name.position, fmt::format("\"{}\" comes twice", name.value));
         continue;
       }
-      // The claims of which?
-      const bool is_jwt = options_.policies[*index].value.type.value == gateway::PolicyType::jwt;
-      if (is_jwt && has_jwt) complain(name.position, "a route uses one policy of type \"jwt\" at most");
-      has_jwt = has_jwt || is_jwt;
+      // The claims of which, and the origins?
+      const gateway::PolicyType type = options_.policies[*index].value.type.value;
+      if (!types.insert(type).second) {
+        complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
+      }
     }
   }
 
@@ -313,6 +338,10 @@ class Checker {
 
   void check_websocket(const ws::WebSocketOptions& websocket) {
     check_use(websocket.use);
+    if (options_.uses(websocket.use, gateway::PolicyType::cors)) {
+      complain(websocket.path.position, "a policy of type \"cors\" means nothing to a websocket",
+               "\"origins\" of [[websocket]] says whose pages may connect");
+    }
     if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
       complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
     }

@@ -69,7 +69,8 @@ bool is_within(std::string_view path, std::string_view folder) {
 
 // Policies in front of a folder are worth nothing where other [[files]] serve the same folder without them, at another
 // path. (At the same path the more specific one wins, so that "/" and "/private" may lie within each other.)
-void check_ways_around(const std::vector<files::FilesOptions>& all, std::vector<Diagnostic>& errors) {
+void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) {
+  const std::vector<files::FilesOptions>& all = options.files;
   std::vector<std::string> roots;
   for (const auto& files : all) {
     std::error_code error;
@@ -79,6 +80,8 @@ void check_ways_around(const std::vector<files::FilesOptions>& all, std::vector<
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto obeys = [&](const files::FilesOptions& other) {
       return std::ranges::all_of(all[i].use, [&](const auto& policy) {
+        const auto index = options.find_policy(policy.value);
+        if (index && options.policies[*index].value.type.value == gateway::PolicyType::cors) return true;
         return std::ranges::find(other.use, policy.value, &Located<std::string>::value) != other.use.end();
       });
     };
@@ -155,7 +158,8 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     }
   }
   for (auto& policy : options.policies) {
-    for (auto* path : {&policy.value.secret_file, &policy.value.public_key, &policy.value.jwks}) {
+    gateway::jwt::Options& jwt = policy.value.jwt;
+    for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
     }
   }
@@ -194,7 +198,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
                       fmt::format("the folder cannot be served: {}", error ? error.message() : "it is not a folder"),
                       fmt::format("it would be {}", files.root.value)});
   }
-  check_ways_around(options.files, errors);
+  check_ways_around(options, errors);
   check_stores(options, errors);
 }
 

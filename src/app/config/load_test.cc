@@ -675,9 +675,9 @@ type = "jwt"
 public_key = "k.pem"
 )");
   ASSERT_EQ(options.policies.size(), 3u);
-  const gateway::PolicyOptions& first = options.policies[0].value;
+  const gateway::jwt::Options& first = options.policies[0].value.jwt;
   EXPECT_EQ(options.policies[0].name.value, "first");
-  EXPECT_EQ(first.type.value, gateway::PolicyType::jwt);
+  EXPECT_EQ(options.policies[0].value.type.value, gateway::PolicyType::jwt);
   EXPECT_EQ(first.secret->value, "hunter2");
   EXPECT_EQ(first.issuer.items, std::vector<std::string>{"one"});
   EXPECT_EQ(first.audience.items, (std::vector<std::string>{"a", "b"}));
@@ -688,12 +688,39 @@ public_key = "k.pem"
   EXPECT_EQ(first.token_limit, 1_KiB);
   EXPECT_EQ(first.cache_tokens, 7u);
   EXPECT_EQ(first.cache_memory, 1_MiB);
-  const gateway::PolicyOptions& second = options.policies[1].value;
+  const gateway::jwt::Options& second = options.policies[1].value.jwt;
   EXPECT_EQ(second.jwks->value, "keys.json");
   EXPECT_TRUE(second.issuer.items.empty());
   EXPECT_EQ(second.leeway, 30s);
   EXPECT_TRUE(second.require_exp);
   EXPECT_FALSE(second.optional);
+}
+
+TEST(Errors, CorsPolicies) {
+  const auto policy = [](const std::string& lines, const std::string& more = serves) {
+    return messages_of("[policy.web]\ntype = \"cors\"\n" + lines + more);
+  };
+  const std::string origins = "origins = [\"https://a.example\"]\n";
+  EXPECT_EQ(policy(origins), "");
+  EXPECT_EQ(policy("origins = [\"*\"]\n"), "");
+  EXPECT_EQ(policy(""), "1:1 [policy.web] needs the key \"origins\"\n");
+  EXPECT_EQ(policy("origins = [\"*\"]\ncredentials = true\n"),
+            "3:12 [policy.web] has \"credentials\", and then no browser takes the origin \"*\" | name the origins\n");
+  EXPECT_EQ(policy("origins = [\"https://a.example/\"]\n"),
+            "3:12 policy.web.origins must be \"*\", or as browsers write it: \"https://app.example\", or with a port\n");
+  EXPECT_EQ(policy(origins + "expose = [\"a b\"]\n"), "4:11 policy.web.expose must be the name of a header field\n");
+  EXPECT_EQ(policy(origins + "secret = \"x\"\n"),
+            "4:1 [policy.web] has no key \"secret\": that is for type = \"jwt\"\n");
+  EXPECT_EQ(policy(origins + "maxage = \"1s\"\n"),
+            "4:1 unknown key \"maxage\" in [policy.web] | did you mean \"max_age\"?\n");
+  EXPECT_EQ(policy(origins, "[server.headers]\nAccess-Control-Allow-Origin = \"*\"\n" + serves),
+            "5:1 [policy.web] gives answers this field too | leave it to the policy\n");
+  EXPECT_EQ(policy(origins, "[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"web\"]\n"),
+            "5:8 a policy of type \"cors\" means nothing to a websocket | \"origins\" of [[websocket]] says whose pages may "
+            "connect\n");
+  EXPECT_EQ(policy(origins, "[policy.more]\ntype = \"cors\"\n" + origins +
+                                "[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [\"web\", \"more\"]\n"),
+            "10:15 a route uses one policy of type \"cors\" at most\n");
 }
 
 TEST(Errors, Policies) {
@@ -709,7 +736,7 @@ TEST(Errors, Policies) {
             "1:9 [policy.auth] has more than one of \"secret\", \"secret_file\", \"public_key\" and \"jwks\"\n");
   EXPECT_EQ(messages_of("[policy.auth]\nsecret = \"x\"\n" + serves), "1:1 [policy.auth] needs the key \"type\"\n");
   EXPECT_EQ(messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
-            "2:8 policy.auth.type must be \"jwt\" | did you mean \"jwt\"?\n");
+            "2:8 policy.auth.type must be \"jwt\" or \"cors\" | did you mean \"jwt\"?\n");
   EXPECT_EQ(policy("jwks = \"https://a/jwks.json\"\n"),
             "3:8 \"jwks\" by URL is not supported yet | write the path of a file\n");
   EXPECT_EQ(policy("secret = \"${NONE}\"\n"),

@@ -64,6 +64,11 @@ void Reader::unknown(const Entry& entry, const Place& place, const std::vector<s
            std::move(hint));
 }
 
+void Reader::not_of_type(const Entry& entry, const Place& place, std::string_view type) {
+  complain(entry.key.position,
+           fmt::format("{} has no key \"{}\": that is for type = \"{}\"", place.table, entry.key.value, type));
+}
+
 const std::string* Reader::owner_of(std::string_view key, std::size_t count) const {
   for (std::size_t i = count; i-- > 1;) {  // the outermost is the file itself
     if (std::ranges::find(scopes_[i].keys, key) != scopes_[i].keys.end()) return &scopes_[i].table;

@@ -40,6 +40,10 @@ struct KeyLister {
   }
   template <class S>
   void position(Position S::*) {}
+  template <class S, class E, class T>
+  void variant(Located<E> S::*, E, T S::*, std::string_view) {
+    T::declare(*this);
+  }
   void planned(std::string_view key) { keys.push_back(key); }
   void shorthand(std::string_view) {}
 
@@ -62,6 +66,10 @@ struct KeyFinder {
   template <class S, class T>
   void field(std::string_view key, T S::*, std::string_view, const Rules& = {}) {
     below(std::type_identity<T>(), place.empty() ? std::string(key) : place + "." + std::string(key), false);
+  }
+  template <class S, class E, class T>
+  void variant(Located<E> S::*, E, T S::*, std::string_view) {
+    T::declare(*this);
   }
   template <class S>
   void position(Position S::*) {}
@@ -93,6 +101,15 @@ struct KeyFinder {
   }
 };
 }  // namespace detail
+
+// As the file has it.
+template <NamedEnum E>
+std::string_view name_of_value(E wanted) {
+  for (const auto& [name, value] : names_of(wanted)) {
+    if (value == wanted) return name;
+  }
+  return {};
+}
 
 template <Declared S>
 bool is_key_of(std::string_view key) {
@@ -231,6 +248,8 @@ class Reader {
   bool is_misplaced(const Entry& entry, const std::string& table, std::size_t first_error);
   void unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known);
   void not_yet(const Entry& entry, const Place& place);
+  // A key that only tables of another type have.
+  void not_of_type(const Entry& entry, const Place& place, std::string_view type);
 
   std::vector<Diagnostic>& errors_;
   struct Scope {
@@ -257,6 +276,22 @@ class Reader::Table {
       reader_.missing(value_.position, place_, key);
     }
   }
+  // The key of `type` has been read before.
+  template <class E, class T>
+  void variant(Located<E> S::* type, E wanted, T S::* member, std::string_view /*meaning*/) {
+    const std::vector<std::string_view> keys = detail::keys_of<T>();
+    const Position place = (out_.*type).position;
+    const bool is_wrong = std::ranges::find(reader_.errors_, place, &Diagnostic::position) != reader_.errors_.end();
+    if (place == Position{} || is_wrong) {  // which is complained about
+      known_.insert(known_.end(), keys.begin(), keys.end());
+    } else if ((out_.*type).value == wanted) {
+      Table<T> same(reader_, value_, place_, out_.*member);
+      T::declare(same);
+      known_.insert(known_.end(), keys.begin(), keys.end());
+    } else {
+      for (const std::string_view key : keys) elsewhere_.emplace_back(key, name_of_value(wanted));
+    }
+  }
   void position(Position S::* member) { out_.*member = value_.position; }
   void shorthand(std::string_view) {}
   void planned(std::string_view key) {
@@ -266,8 +301,13 @@ class Reader::Table {
 
   void report_unknown() {
     for (const Entry& entry : value_.entries) {
-      if (std::ranges::count(known_, entry.key.value) + std::ranges::count(planned_, entry.key.value) == 0) {
+      const std::string& key = entry.key.value;
+      if (std::ranges::count(known_, key) + std::ranges::count(planned_, key) != 0) continue;
+      const auto other = std::ranges::find(elsewhere_, key, &std::pair<std::string_view, std::string_view>::first);
+      if (other == elsewhere_.end()) {
         reader_.unknown(entry, place_, known_);
+      } else {
+        reader_.not_of_type(entry, place_, other->second);
       }
     }
   }
@@ -285,6 +325,7 @@ class Reader::Table {
   S& out_;
   std::vector<std::string_view> known_;
   std::vector<std::string_view> planned_;
+  std::vector<std::pair<std::string_view, std::string_view>> elsewhere_;  // keys of other types, and these
 };
 
 namespace detail {
@@ -292,6 +333,8 @@ namespace detail {
 struct ShorthandFinder {
   template <class S, class T>
   void field(std::string_view, T S::*, std::string_view, const Rules& = {}) {}
+  template <class S, class E, class T>
+  void variant(Located<E> S::*, E, T S::*, std::string_view) {}
   template <class S>
   void position(Position S::*) {}
   void planned(std::string_view) {}

@@ -19,9 +19,14 @@ namespace {
 // The parts of one table of the file, as Markdown.
 struct Section {
   std::string rows;
+  std::string variants;  // the tables of keys that stand in it by its type
   std::string shorthand;
   std::vector<std::string> below;  // the tables in it, whole
 };
+
+std::string table_of(std::string_view rows) {
+  return fmt::format("| key | value | default | meaning |\n|---|---|---|---|\n{}\n", rows);
+}
 
 std::string code(std::string_view text) { return fmt::format("`{}`", text); }
 std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
@@ -140,6 +145,13 @@ class Describer {
   void field(std::string_view name, T S::* member, std::string_view meaning, const Rules& rules = {}) {
     describe_field(name, defaults_.*member, meaning, rules);
   }
+  template <class E, class T>
+  void variant(Located<E> S::*, E type, T S::*, std::string_view meaning) {
+    Section variant;
+    Describer<T> describer(key_, variant);
+    T::declare(describer);
+    section_.variants += fmt::format("`type = {}`: {}\n\n{}", text_of(type), meaning, table_of(variant.rows));
+  }
   void position(Position S::*) {}
   void planned(std::string_view) {}
   void shorthand(std::string_view name) {
@@ -192,9 +204,8 @@ std::string describe(const std::string& key, std::string_view header, std::strin
   Describer<S> describer(key, section);
   S::declare(describer);
   std::string text = fmt::format("## `{}`\n\n{}\n\n{}", header, meaning, section.shorthand);
-  if (!section.rows.empty()) {
-    text += fmt::format("| key | value | default | meaning |\n|---|---|---|---|\n{}\n", section.rows);
-  }
+  if (!section.rows.empty()) text += table_of(section.rows);
+  text += section.variants;
   for (const std::string& table : section.below) text += table;
   return text;
 }

@@ -17,12 +17,12 @@ class BatchRoute final : public Route {
       : plan_(std::move(plan)), id_(id), database_(database), security_(std::move(security)) {}
 
   void build(Site& site) const override {
-    std::vector<http::Policy*> policies;
-    for (const auto& called : plan_.routes) policies.push_back(site.policy(called.options->use));
+    std::vector<std::vector<http::Filter*>> filters;
+    for (const auto& called : plan_.routes) filters.push_back(site.filters(called.options->use));
     Worker& worker = site.worker();
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
     route.handlers[static_cast<std::size_t>(http::Method::post)] = site.own(std::make_unique<api::batch::Batch>(
-        plan_, worker.database(database_), std::move(policies), worker.reactor(), worker.trouble(database_)));
+        plan_, worker.database(database_), std::move(filters), worker.reactor(), worker.trouble(database_)));
     site.add(id_, std::move(route), plan_.options.use);
   }
 

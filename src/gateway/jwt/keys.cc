@@ -351,7 +351,7 @@ std::expected<KeySet, std::string> parse_jwks(std::string_view json) {
   return set;
 }
 
-std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const PolicyOptions& options) {
+std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options& options) {
   auto set = std::make_shared<KeySet>();
   if (options.secret) {
     // Not at the secret's own place: an error shows its line.

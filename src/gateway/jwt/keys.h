@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/declare.h"
+#include "gateway/jwt/options.h"
 #include "gateway/jwt/token.h"
-#include "gateway/options.h"
 
 namespace sluice::gateway::jwt {
 
@@ -78,7 +78,7 @@ struct KeyProblem {
 };
 
 // Reads the files that the options name; exactly one of the four is there.
-[[nodiscard]] std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const PolicyOptions& options);
+[[nodiscard]] std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options& options);
 
 // A JWK set (RFC 7517, 5). Keys of other types and for other uses are left out, with a warning; a key that is ours and
 // weak or broken is an error, and so is a set without any of ours.

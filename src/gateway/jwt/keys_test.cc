@@ -243,7 +243,7 @@ class KeyFiles : public testing::Test {
 
 TEST_F(KeyFiles, ASecretsLastLineBreakIsNotPartOfIt) {
   for (const std::string& end : {"", "\n", "\r\n"}) {
-    PolicyOptions options;
+    Options options;
     options.secret_file = write(std::string(secret) + end);
     const auto keys = load_keys(options);
     ASSERT_TRUE(keys);
@@ -252,7 +252,7 @@ TEST_F(KeyFiles, ASecretsLastLineBreakIsNotPartOfIt) {
 }
 
 TEST_F(KeyFiles, ProblemsNameTheKeyOfTheConfiguration) {
-  PolicyOptions options;
+  Options options;
   options.position = {3, 1};
   options.public_key = Located<std::string>(folder_ / "none", {4, 5});
   auto keys = load_keys(options);

@@ -63,7 +63,7 @@ std::string challenge(const std::string& realm, Refusal refusal) {
   return text;
 }
 
-Requirements requirements(const PolicyOptions& options) {
+Requirements requirements(const Options& options) {
   return {.issuers = options.issuer.items,
           .audiences = options.audience.items,
           .leeway_s = std::chrono::duration<double>(options.leeway).count(),
@@ -83,7 +83,7 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 
 }  // namespace
 
-JwtPolicy::JwtPolicy(const PolicyOptions& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor)
+JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor)
     : reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
@@ -95,7 +95,7 @@ JwtPolicy::JwtPolicy(const PolicyOptions& options, std::shared_ptr<const KeySet>
   }
 }
 
-std::optional<http::Response> JwtPolicy::check(http::Request& request) {
+std::optional<http::Response> JwtPolicy::judge(http::Request& request) {
   const http::Field* authorization = nullptr;
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "authorization")) continue;

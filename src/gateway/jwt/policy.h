@@ -10,25 +10,29 @@
 #include "gateway/jwt/cache.h"
 #include "gateway/jwt/counters.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/jwt/options.h"
 #include "gateway/jwt/verifier.h"
-#include "gateway/options.h"
-#include "http/policy.h"
+#include "gateway/policy.h"
 
 namespace sluice::gateway::jwt {
 
 // One core's [policy.NAME] of type "jwt": a request must carry a token that verifies, whose claims then ride on it.
 // Everything else is answered 401 with what RFC 6750, 3 asks for (400 where Authorization comes more than once).
-class JwtPolicy final : public http::Policy {
+class JwtPolicy final : public Policy {
  public:
-  JwtPolicy(const PolicyOptions& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor);
+  JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor);
 
-  [[nodiscard]] std::optional<http::Response> check(http::Request& request) override;
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
+    return judge(exchange.request);
+  }
 
   // From now on; where they are others, what the old ones verified is forgotten.
-  void set_keys(std::shared_ptr<const KeySet> keys);
+  void set_keys(std::shared_ptr<const KeySet> keys) override;
   [[nodiscard]] Counters counters() const;
+  [[nodiscard]] Readings readings() const override { return counters().readings(); }
 
  private:
+  [[nodiscard]] std::optional<http::Response> judge(http::Request& request);
   http::Response refuse(Refusal why);
 
   const core::Reactor& reactor_;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "core/reactor.h"
-#include "gateway/chain.h"
 #include "gateway/jwt/tokens_for_tests.h"
 
 namespace sluice::gateway::jwt {
@@ -45,13 +44,18 @@ std::shared_ptr<const KeySet> keys_of(std::string_view key = secret) {
   return set;
 }
 
+std::optional<http::Response> judge(JwtPolicy& policy, http::Exchange& exchange) {
+  http::Slot slot;
+  return policy.before(exchange, slot).take();
+}
+
 class JwtPolicyTest : public testing::Test {
  protected:
   // "" or the status and the challenge.
   std::string ask(std::vector<http::Field> fields) {
     request = {};
     request.fields = fields;
-    auto refused = policy.check(request);
+    auto refused = judge(policy, exchange);
     if (!refused) return "";
     EXPECT_EQ(refused->fields.get("Content-Type"), "application/problem+json");
     return std::to_string(refused->status) + " " + std::string(refused->fields.get("WWW-Authenticate"));
@@ -63,9 +67,10 @@ class JwtPolicyTest : public testing::Test {
   }
 
   ClockReactor reactor;
-  PolicyOptions options;
+  Options options;
   JwtPolicy policy{options, keys_of(), reactor};
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   const std::string good = token_of(R"({"sub":"ada","exp":2000})");
 };
 
@@ -162,44 +167,20 @@ TEST_F(JwtPolicyTest, Optional) {
   options.optional = true;
   options.realm = {"films and more"};
   JwtPolicy lenient(options, keys_of(), reactor);
-  http::Request none;
-  EXPECT_FALSE(lenient.check(none));
-  EXPECT_EQ(none.findings.claims, nullptr);
+  http::Exchange none;
+  EXPECT_FALSE(judge(lenient, none));
+  EXPECT_EQ(none.request.findings.claims, nullptr);
   EXPECT_EQ(lenient.counters().anonymous, 1u);
   const std::string expired = "Bearer " + token_of(R"({"exp":1})");
   for (const std::string& authorization : {expired, std::string("Basic YTpi"), std::string("Bearer"), std::string()}) {
     const std::vector<http::Field> fields = {{"Authorization", authorization}};
-    http::Request request;
-    request.fields = fields;
-    const auto refused = lenient.check(request);
+    http::Exchange exchange;
+    exchange.request.fields = fields;
+    const auto refused = judge(lenient, exchange);
     ASSERT_TRUE(refused) << authorization;
     EXPECT_EQ(refused->status, 401);
     EXPECT_TRUE(refused->fields.get("WWW-Authenticate").starts_with("Bearer realm=\"films and more\""));
   }
-}
-
-TEST(Chain, TheFirstThatAnswersIsTheLastThatIsAsked) {
-  struct Step final : http::Policy {
-    explicit Step(int status) : status(status) {}
-    std::optional<http::Response> check(http::Request&) override {
-      ++asked;
-      if (status == 0) return std::nullopt;
-      return http::problem(status);
-    }
-    int status;
-    int asked = 0;
-  };
-  Step passes(0), refuses(403), never(401);
-  http::Request request;
-  Chain chain({&passes, &refuses, &never});
-  const auto response = chain.check(request);
-  ASSERT_TRUE(response);
-  EXPECT_EQ(response->status, 403);
-  EXPECT_EQ(passes.asked, 1);
-  EXPECT_EQ(never.asked, 0);
-  Chain open({&passes, &passes});
-  EXPECT_FALSE(open.check(request));
-  EXPECT_EQ(passes.asked, 3);
 }
 
 }  // namespace

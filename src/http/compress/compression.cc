@@ -104,28 +104,14 @@ struct Compression::Findings {
   }
 };
 
-Compression::Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
+Compression::Compression(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
-    : inner_(inner),
-      options_(options),
+    : options_(options),
       types_(options.types),
       encoders_(options),
       turnstile_(reactor),
       cache_(options.cache.bytes),
       surroundings_{turnstile_, cache_, counters_, mailbox, threads} {}
-
-core::Async<Response> Compression::handle(Request& request) {
-  core::Async<Response> answering = inner_.handle(request);
-  if (!answering.ready()) return wait(request, std::move(answering));
-  apply(request, answering.get());
-  return answering;
-}
-
-core::Task<Response> Compression::wait(Request& request, core::Async<Response> answering) {
-  Response response = co_await std::move(answering);
-  apply(request, response);
-  co_return response;
-}
 
 void Compression::apply(const Request& request, Response& response) {
   const int status = response.status;

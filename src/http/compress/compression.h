@@ -14,16 +14,16 @@
 #include "http/compress/negotiate.h"
 #include "http/compress/options.h"
 #include "http/compress/turnstile.h"
+#include "http/filter.h"
 #include "http/request.h"
 #include "http/response.h"
-#include "http/server.h"
 
 namespace sluice::http::compress {
 
-// One core's compression: a handler that passes requests on, and compresses the answers that are worth it, with what
-// the client accepts. What could have been compressed says `Vary: Accept-Encoding`, compressed or not; a compressed
-// answer's ETag is weak, for its bytes are not the ones that the strong one stands for. The answer to HEAD has the
-// fields that GET's would have, but for the length, which nobody knows before.
+// One core's compression: a filter that compresses the answers that are worth it, with what the client accepts. What
+// could have been compressed says `Vary: Accept-Encoding`, compressed or not; a compressed answer's ETag is weak, for
+// its bytes are not the ones that the strong one stands for. The answer to HEAD has the fields that GET's would have,
+// but for the length, which nobody knows before.
 //
 // Never compressed are:
 //   - answers that are encoded already, or carry a digest of their bytes;
@@ -33,22 +33,20 @@ namespace sluice::http::compress {
 //   - media types that are not listed, and what is shorter than the minimum, where the client takes it as it is.
 //
 // Bytes in memory, up to `whole_bytes`, are compressed at once and have a length; all else is streamed.
-class Compression final : public Handler {
+class Compression final : public Filter {
  public:
   static constexpr std::size_t whole_bytes = 64 * 1024;
 
   // All outlive it, and it outlives its answers.
-  Compression(Handler& inner, const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
-              core::BlockingPool& threads);
+  Compression(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
 
-  [[nodiscard]] core::Async<Response> handle(Request& request) override;
+  void after(Exchange& exchange, Slot&, Response& response) override { apply(exchange.request, response); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
   struct Findings;
 
-  core::Task<Response> wait(Request& request, core::Async<Response> answering);
   void apply(const Request& request, Response& response);
   void name_coding(Response& response, const Findings& found, Coding coding, std::string_view weak_tag) const;
   std::string_view joined(const SharedSpans& spans);
@@ -56,7 +54,6 @@ class Compression final : public Handler {
   bool compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,
                       const std::optional<Cache::Source>& source);
 
-  Handler& inner_;
   const Options options_;
   const MediaTypes types_;
   EncoderPool encoders_;

@@ -116,7 +116,7 @@ core::Task<Connection::Next> Connection::run() {
             if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return Next::end;
           }
-          work_->parser.reset();
+          work_->forget_request();
           server_.give_back(std::move(work_));
           co_return Next::idle;
         }
@@ -143,12 +143,14 @@ core::Task<Connection::Next> Connection::run() {
     }
 
     began_ = reactor.now();
-    Request& request = present_request();
+    Exchange& exchange = present_request();
+    const Request& request = exchange.request;
     if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
-      core::Async<Response> answer = server_.handler_.handle(request);
+      core::Async<Response> answer = server_.dispatcher_.dispatch(exchange);
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
+        exchange.filter(response);
         if (response.upgrade) [[unlikely]] {
           change_protocol(std::move(response), parsed.head_size);
           co_return Next::upgrade;
@@ -167,6 +169,7 @@ core::Task<Connection::Next> Connection::run() {
           report(&request, 499, 0, true);
           co_return Next::end;
         }
+        exchange.filter(*response);
         if (response->upgrade) {
           change_protocol(std::move(*response), parsed.head_size);
           co_return Next::upgrade;
@@ -181,7 +184,7 @@ core::Task<Connection::Next> Connection::run() {
       if (co_await answer_with_body(parsed) == Sent::no) co_return Next::end;
       goes_on = work_->parser.keep_alive() && !server_.draining_;
     }
-    work_->parser.reset();
+    work_->forget_request();
     deadline_ = reactor.now() + options.header_timeout;
     idle_until_ = reactor.now() + options.idle_timeout;
     if (work_->output.size() >= output_bytes && !co_await flush()) co_return Next::end;
@@ -241,12 +244,12 @@ core::Task<void> Connection::run_http2() {
   }
 }
 
-Request& Connection::present_request() {
-  Request& request = work_->parser.request();
+Exchange& Connection::present_request() {
+  Request& request = work_->exchange.request;
   request.peer = peer_;
   request.secure = secure();
   request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
-  return request;
+  return work_->exchange;
 }
 
 net::Stream::Write Connection::flush() {
@@ -274,7 +277,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   request.body = &body;
   if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
 
-  core::Async<Response> answer = server_.handler_.handle(request);
+  core::Async<Response> answer = server_.dispatcher_.dispatch(work_->exchange);
   Response response;
   if (answer.ready()) {
     response = answer.take();
@@ -313,6 +316,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_return Sent::no;
   }
   body.finish();
+  work_->exchange.filter(response);
   const bool head_only = request.method == Method::head;
   if (!append_whole(response, head_only, keep)) {
     if (co_await send(std::move(response), head_only, keep) == Sent::no) co_return Sent::no;
@@ -410,12 +414,19 @@ core::Task<void> Connection::run_upgrade() {
 core::Task<void> Connection::refuse(int status, std::string_view detail, const Request* request) {
   Response response = problem(status, detail);
   if (status == 503) response.fields.add("Retry-After", "1");
-  const auto& body = std::get<Buffer>(response.body);
-  append_head(response, body.size(), false);
   const bool head_only = work_->parser.method() == Method::head;  // RFC 9110, 9.3.2
-  if (!head_only) work_->output.append(body.view());
-  report(request, status, head_only ? 0 : body.size(), false);
-  if (co_await flush()) co_await linger();
+  if (request != nullptr) {
+    work_->exchange.filter(response);
+    if (!append_whole(response, head_only, false) && co_await send(std::move(response), head_only, false) == Sent::no) {
+      co_return;
+    }
+  } else {
+    const auto& body = std::get<Buffer>(response.body);
+    append_head(response, body.size(), false);
+    if (!head_only) work_->output.append(body.view());
+    report(nullptr, status, head_only ? 0 : body.size(), false);
+  }
+  if (work_->output.empty() || co_await flush()) co_await linger();
 }
 
 core::Task<void> Connection::linger(Goodbye goodbye) {
@@ -440,6 +451,7 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
 }
 
 void Connection::report(const Request* request, int status, std::uint64_t body_bytes, bool broken) {
+  if (request != nullptr) work_->exchange.end({.status = status, .broken = broken});
   if (server_.observer_ == nullptr) return;
   const Instant now = stream_.reactor().clock();
   server_.observer_->completed({.request = request,

@@ -19,19 +19,25 @@ namespace sluice::http::h1 {
 
 // What a connection needs only while a request is on its way: lent by the server, given back when it is idle.
 struct Workspace {
-  explicit Workspace(const RequestLimits& limits) : parser(limits) {}
+  explicit Workspace(const RequestLimits& limits) : parser(exchange.request, limits) {}
+
+  void forget_request() {
+    exchange.reset();
+    parser.reset();
+  }
 
   Buffer input;    // received: the current request's head, then what follows it
   Buffer body;     // received: what follows the head of a request that has a body
   Buffer output;   // answers that have not been written yet
   iovec parts[2];  // of what is being written
+  Exchange exchange;
   RequestParser parser;
   const Body* sending = nullptr;  // by itself, because it is long
 };
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
 inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // of a body, in one turn of the loop
-inline constexpr std::size_t output_bytes = 64 * 1024;  // answers gather up to here
+inline constexpr std::size_t output_bytes = 64 * 1024;     // answers gather up to here
 
 // One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
 // answered in their order. Answers to pipelined requests leave in one write.
@@ -100,7 +106,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   void woken(Woken why) override;
 
   // What the parser has found goes to the handler; sets up the request's view of this connection.
-  [[nodiscard]] Request& present_request();
+  [[nodiscard]] Exchange& present_request();
   // Writes the whole answer to the output, if that needs no waiting and no copying of much.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);

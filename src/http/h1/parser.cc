@@ -174,20 +174,15 @@ std::string_view describe(Reason reason) {
   return {};
 }
 
-RequestParser::RequestParser(const RequestLimits& limits)
-    : limits_(limits), lines_(limits.field_count), fields_(limits.field_count) {
+RequestParser::RequestParser(Request& request, const RequestLimits& limits)
+    : limits_(limits), request_(request), lines_(limits.field_count), fields_(limits.field_count) {
   limits_.head_size = std::min<std::size_t>(limits_.head_size, 65535);
 }
 
 void RequestParser::reset() {
   phase_ = Phase::start;
   at_ = {};
-  // What others found for this request.
-  request_.body = nullptr;
-  request_.extension = {};
   request_.has_empty_segment = false;
-  request_.route = 0;
-  request_.findings = {};
 }
 
 // Rare ways out are kept out of parse(), which would otherwise spill its registers for them.

@@ -99,7 +99,8 @@ class RequestParser {
   static constexpr std::size_t max_method_size = 64;
   static constexpr int max_empty_lines = 2;
 
-  explicit RequestParser(const RequestLimits& limits = {});
+  // `request`: where what has been parsed is found; it outlives the parser.
+  explicit RequestParser(Request& request, const RequestLimits& limits = {});
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
@@ -213,7 +214,7 @@ class RequestParser {
   BodyFraming body_;
   std::string_view literal_path_;
   std::string_view upgrade_;
-  Request request_;
+  Request& request_;
   std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
   std::array<char, 64> known_host_{};
   Buffer scratch_;           // the decoded path, where it differs from the received one; kept for the next

@@ -26,7 +26,8 @@ constexpr std::string_view browser_request =
     "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark\r\n\r\n";
 
 void parse(benchmark::State& state, std::string_view request) {
-  RequestParser parser;
+  Request into;
+  RequestParser parser(into);
   for (auto _ : state) {
     parser.reset();
     const Parsed parsed = parser.parse(request);

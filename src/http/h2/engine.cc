@@ -15,10 +15,10 @@ constexpr std::size_t most_spare_streams = 1024;
 
 }  // namespace
 
-Engine::Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
+Engine::Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptions& options, Observer* observer,
                Server::Counters& counters, BodyBudget& bodies)
     : reactor(reactor),
-      handler(handler),
+      dispatcher(dispatcher),
       options(options),
       observer(observer),
       counters(counters),

@@ -23,7 +23,7 @@ class Stream;
 // What the HTTP/2 connections of one core share: whom they serve, and what is lent to them.
 class Engine {
  public:
-  Engine(core::Reactor& reactor, Handler& handler, const ServerOptions& options, Observer* observer,
+  Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptions& options, Observer* observer,
          Server::Counters& counters, BodyBudget& bodies);
   Engine(const Engine&) = delete;
   ~Engine();  // after all sessions
@@ -34,7 +34,7 @@ class Engine {
   [[nodiscard]] std::string_view date();
 
   core::Reactor& reactor;
-  Handler& handler;
+  Dispatcher& dispatcher;
   const ServerOptions& options;
   Observer* const observer;
   Server::Counters& counters;

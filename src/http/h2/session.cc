@@ -468,7 +468,7 @@ void Session::run_ready() {
 }
 
 void Session::start(Stream& stream) {
-  Request& request = stream.request;
+  Request& request = stream.exchange.request;
   Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
   const std::uint64_t most = std::max(options().body_limit, options().most_body);
   if (!refusal && stream.body_refusal == 503) refusal = {503, describe_body_refusal(503)};
@@ -494,7 +494,7 @@ void Session::start(Stream& stream) {
   request.peer = peer_;
   request.secure = secure_;
   try {
-    core::Async<Response> answer = engine_.handler.handle(request);
+    core::Async<Response> answer = engine_.dispatcher.dispatch(stream.exchange);
     if (!answer.ready()) return stream.task.spawn(answer_later(*this, stream, answer.take_task()));
     stream.response = std::move(answer.get());
   } catch (const std::bad_alloc&) {
@@ -516,7 +516,7 @@ std::uint32_t& Session::active(const Request& request) {
 }
 
 void Session::refuse(Stream& stream, const Refusal& refusal) {
-  if (std::exchange(stream.is_request, false)) --active(stream.request);
+  if (std::exchange(stream.is_request, false)) --active(stream.exchange.request);
   stream.drops_body = true;
   stream.body_refusal = 0;
   nghttp2_session_consume_connection(session_, stream.drop_unread());
@@ -540,6 +540,11 @@ void Session::respond(Stream& stream) {
   if (stream.body_refusal != 0) {
     return refuse(stream, {stream.body_refusal, describe_body_refusal(stream.body_refusal)});
   }
+  try {
+    stream.exchange.filter(stream.response);
+  } catch (const std::bad_alloc&) {
+    answer_without_memory(stream);
+  }
   stream.enter(Stream::State::answered);
   Response& answer = stream.response;
   if (answer.status < 200 || answer.status > 999) answer.status = 500;
@@ -549,7 +554,8 @@ void Session::respond(Stream& stream) {
   nghttp2_data_provider provider{};
   provider.source.ptr = &stream;
   provider.read_callback = &Callbacks::read_data;
-  stream.body_unsent = (!size || *size != 0) && !has_no_body(answer.status) && stream.request.method != Method::head;
+  stream.body_unsent =
+      (!size || *size != 0) && !has_no_body(answer.status) && stream.exchange.request.method != Method::head;
   stream.progress_at = engine_.reactor.now();
   const bool has_data = stream.body_unsent || upgrades;
   // The fields come into the frame when it leaves: append_frame().
@@ -593,7 +599,7 @@ void Session::cut_answers_of(const void* owner) {
 
 // The request has been answered; what the stream carries from here on is the upgrade's.
 void Session::hand_over(Stream& stream) {
-  SLUICE_ASSERT(!stream.request.upgrade.empty() && stream.response.status == 200);
+  SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
   report(stream, false);
   upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
 }
@@ -646,20 +652,22 @@ void Session::closed(Stream& stream) {
 
 // Once for each stream: the request has been dealt with, or has come to nothing.
 void Session::report(Stream& stream, bool broken) {
+  const int status = stream.state() >= Stream::State::answered ? stream.response.status
+                     : stream.state() != Stream::State::head   ? 499
+                                                               : 400;
   if (engine_.observer != nullptr) {
     const bool is_request = stream.is_request;
-    engine_.observer->completed({.request = is_request ? &stream.request : nullptr,
-                                 .method = stream.request.method,
+    engine_.observer->completed({.request = is_request ? &stream.exchange.request : nullptr,
+                                 .method = stream.exchange.request.method,
                                  .secure = secure_,
                                  .peer = peer_,
-                                 .status = stream.state() >= Stream::State::answered ? stream.response.status
-                                           : stream.state() != Stream::State::head   ? 499
-                                                                                     : 400,
+                                 .status = status,
                                  .body_bytes = stream.sent_bytes,
                                  .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
                                  .broken = broken});
   }
-  if (stream.is_request) --active(stream.request);
+  stream.exchange.end({.status = status, .broken = broken});
+  if (stream.is_request) --active(stream.exchange.request);
 }
 
 // Read once for all answers that leave together.

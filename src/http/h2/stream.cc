@@ -85,9 +85,7 @@ void Stream::reset() {
   id = 0;
   next = previous = nullptr;
   forget_request();
-  request.body = nullptr;
-  request.method = {};
-  request.route = 0;
+  exchange.request.method = {};
   state_ = State::head;
   is_request = client_done = malformed = false;
   forget(arrived);
@@ -105,10 +103,10 @@ void Stream::reset() {
 }
 
 void Stream::forget_request() {
+  exchange.reset();
   head.reset();
-  request.fields = {};
-  request.extension = request.upgrade = {};
-  request.findings = {};
+  exchange.request.fields = {};
+  exchange.request.upgrade = {};
   response.fields = {};
   arena.reset();
 }

@@ -10,9 +10,9 @@
 #include "core/task.h"
 #include "core/timer.h"
 #include "http/body_budget.h"
+#include "http/exchange.h"
 #include "http/h2/head.h"
 #include "http/patience.h"
-#include "http/request.h"
 #include "http/response.h"
 
 namespace sluice::http::h2 {
@@ -77,7 +77,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   static constexpr std::size_t arena_bytes = 2048;
   core::Arena arena{arena_bytes};
   RequestHead head;
-  Request request;
+  Exchange exchange;
   bool is_request = false;   // the handler has got it, and it counts as active
   bool client_done = false;  // the client has sent all
   bool malformed = false;

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/declare.h"
+#include "http/fields.h"
+
+namespace sluice::gateway::cors {
+
+// An origin as browsers write it, with "*." in front of its host for all hosts below that; or "*". What is wrong with
+// it; or nothing.
+[[nodiscard]] std::string check_origin(std::string_view text);
+
+// [policy.NAME] with type = "cors"
+struct Options {
+  std::vector<Located<std::string>> origins;
+  bool credentials = false;
+  std::vector<std::string> headers = {"*"};
+  std::vector<std::string> expose = {"ETag",        "Location",         "Row-Count",           "X-Total-Count", "Age", "Allow",
+                                     "Retry-After", "WWW-Authenticate", "Content-Disposition", "Content-Range"};
+  Duration max_age = 10min;
+
+  static std::string check_header(std::string_view text) {
+    return text == "*" || http::is_token(text) ? "" : "must be the name of a header field";
+  }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    using Self = Options;
+    v.field(
+        "origins", &Self::origins,
+        "The origins whose pages may call: `\"https://app.example\"`, `\"https://*.app.example\"` for all hosts below, "
+        "or `\"*\"` for any.",
+        {.required = true, .check = check_origin});
+    v.field("credentials", &Self::credentials,
+            "Scripts may have the browser send its cookies and client certificates. Not with the origin `\"*\"`. A "
+            "token that "
+            "a script puts into `Authorization` itself does not need this.");
+    v.field("headers", &Self::headers, "The header fields that scripts may send; `\"*\"`: those that they ask for.",
+            {.check = check_header});
+    v.field("expose", &Self::expose,
+            "The header fields of answers that scripts may read, besides the few that all may.",
+            {.check = check_header});
+    v.field("max_age", &Self::max_age, "How long browsers may remember what they were told before they ask again.",
+            {.min = 0s, .max = 24h});
+  }
+};
+
+}  // namespace sluice::gateway::cors

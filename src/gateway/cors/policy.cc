@@ -1,0 +1,130 @@
+#include "gateway/cors/policy.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/ascii.h"
+
+namespace sluice::gateway::cors {
+namespace {
+
+bool is_host(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '.' || c == '_';
+  });
+}
+
+// Empty: there is none, or more than one.
+std::string_view origin_of(const http::Request& request) {
+  std::string_view origin;
+  for (const http::Field& field : request.fields) {
+    if (!http::same_name(field.name, "origin")) continue;
+    if (!origin.empty()) return {};
+    origin = field.value;
+  }
+  return origin;
+}
+
+// "https://*.app.example" allows "https://a.b.app.example".
+bool matches(std::string_view allowed, std::string_view origin) {
+  const auto star = allowed.find('*');
+  if (star == allowed.npos) return origin == allowed;
+  const std::string_view scheme = allowed.substr(0, star);
+  const std::string_view domain = allowed.substr(star + 1);  // begins with a dot
+  if (origin.size() <= scheme.size() + domain.size()) return false;
+  return origin.starts_with(scheme) && origin.ends_with(domain) &&
+         is_host(origin.substr(scheme.size(), origin.size() - scheme.size() - domain.size()));
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) {
+    if (!all.empty()) all += ", ";
+    all += name;
+  }
+  return all;
+}
+
+// What browsers send: names with commas between them.
+bool is_list_of_names(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return http::is_token_char(c) || c == ',' || c == ' '; });
+}
+
+}  // namespace
+
+std::string check_origin(std::string_view text) {
+  if (text == "*") return {};
+  const std::string_view wanted = "must be \"*\", or as browsers write it: \"https://app.example\", or with a port";
+  const auto colon = text.find("://");
+  if (colon == text.npos || colon == 0) return std::string(wanted);
+  const std::string_view scheme = text.substr(0, colon);
+  std::string_view host = text.substr(colon + 3);
+  const bool has_star = host.starts_with("*.");
+  if (has_star) host.remove_prefix(2);
+  std::string_view port;
+  if (const auto at = host.rfind(':'); at != host.npos && !host.ends_with(']')) {
+    port = host.substr(at + 1);
+    host = host.substr(0, at);
+    if (port.empty() || port.size() > 5 || !std::ranges::all_of(port, is_digit)) return std::string(wanted);
+  }
+  const bool is_address = host.starts_with('[') && host.ends_with(']') && host.size() > 2 && !has_star;
+  if (!is_host(scheme) || !(is_host(host) || is_address)) return std::string(wanted);
+  if ((scheme == "https" && port == "443") || (scheme == "http" && port == "80")) {
+    return "must not name its scheme's own port, as browsers do not";
+  }
+  return {};
+}
+
+CorsPolicy::CorsPolicy(const Options& options)
+    : options_(options),
+      headers_(std::ranges::find(options.headers, "*") == options.headers.end() ? joined(options.headers) : ""),
+      expose_(joined(options.expose)),
+      max_age_(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.max_age).count())) {
+  any_ = std::ranges::any_of(options.origins, [](const auto& origin) { return origin.value == "*"; });
+}
+
+bool CorsPolicy::allows(std::string_view origin) const {
+  if (origin.empty()) return false;
+  return any_ || std::ranges::any_of(options_.origins,
+                                     [origin](const auto& allowed) { return matches(allowed.value, origin); });
+}
+
+void CorsPolicy::add_origin(http::Response& response, std::string_view origin) const {
+  if (any_) return response.fields.add_trusted("Access-Control-Allow-Origin", "*");
+  response.fields.add_trusted("Vary", "Origin");
+  if (origin.empty()) return;
+  response.fields.add_owned("Access-Control-Allow-Origin", std::string(origin));
+  if (options_.credentials) response.fields.add_trusted("Access-Control-Allow-Credentials", "true");
+}
+
+core::Async<std::optional<http::Response>> CorsPolicy::before(http::Exchange& exchange, http::Slot& slot) {
+  slot.value = allows(origin_of(exchange.request)) ? 1 : 0;
+  return std::optional<http::Response>();
+}
+
+void CorsPolicy::after(http::Exchange& exchange, http::Slot& slot, http::Response& response) {
+  add_origin(response, slot.value != 0 ? origin_of(exchange.request) : std::string_view());
+  if (slot.value != 0 && !expose_.empty()) response.fields.add("Access-Control-Expose-Headers", expose_);
+}
+
+std::optional<http::Response> CorsPolicy::preflight(http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
+  const std::string_view origin = origin_of(request);
+  const bool allowed = allows(origin);
+  http::Response response;
+  response.status = 204;
+  add_origin(response, allowed ? origin : std::string_view());
+  response.fields.add_trusted("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers");
+  if (!allowed) return response;
+  response.fields.add("Access-Control-Allow-Methods", exchange.allow);
+  const std::string_view wanted = request.field("access-control-request-headers");
+  if (!headers_.empty()) {
+    response.fields.add("Access-Control-Allow-Headers", headers_);
+  } else if (!wanted.empty() && is_list_of_names(wanted)) {
+    response.fields.add_owned("Access-Control-Allow-Headers", std::string(wanted));
+  }
+  response.fields.add("Access-Control-Max-Age", max_age_);
+  return response;
+}
+
+}  // namespace sluice::gateway::cors

@@ -1,0 +1,52 @@
+#include "http/exchange.h"
+
+#include <utility>
+
+#include "base/assert.h"
+#include "http/filter.h"
+
+namespace sluice::http {
+
+core::Async<std::optional<Response>> Exchange::ask(std::span<Filter* const> filters) {
+  SLUICE_ASSERT(asked_ == 0 && filters.size() <= max_filters);
+  filters_ = filters;
+  while (asked_ != filters_.size()) {
+    auto answer = ask_next();
+    if (!answer.ready()) return ask_rest(answer.take_task());
+    if (answer.get()) return answer;
+  }
+  return std::optional<Response>();
+}
+
+core::Async<std::optional<Response>> Exchange::ask_next() {
+  Slot& slot = slots_[asked_];
+  slot = {};
+  return filters_[asked_++]->before(*this, slot);
+}
+
+core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<Response>> first) {
+  std::optional<Response> answer = co_await std::move(first);
+  while (!answer && asked_ != filters_.size()) answer = co_await ask_next();
+  co_return answer;
+}
+
+void Exchange::filter_slowly(Response& response) {
+  for (std::size_t i = asked_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
+}
+
+void Exchange::end_slowly(const Outcome& outcome) {
+  while (asked_ != 0) {
+    --asked_;
+    filters_[asked_]->ended(*this, slots_[asked_], outcome);
+  }
+}
+
+void Exchange::reset() {
+  end({});
+  request.body = nullptr;
+  request.extension = {};
+  request.route = 0;
+  request.findings = {};
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,128 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+#include "core/sleep.h"
+#include "http/filter.h"
+
+namespace sluice::http {
+namespace {
+
+// Tells what it is asked and told.
+class Witness final : public Filter {
+ public:
+  Witness(std::string name, std::string& told) : name_(std::move(name)), told_(told) {}
+
+  core::Async<std::optional<Response>> before(Exchange&, Slot& slot) override {
+    told_ += name_ + "? ";
+    EXPECT_EQ(slot.value, 0u);
+    slot.value = 7;
+    if (reactor != nullptr) return later();
+    return judge();
+  }
+  void after(Exchange&, Slot& slot, Response& response) override {
+    told_ += name_ + std::to_string(response.status) + " ";
+    EXPECT_EQ(slot.value, 7u);
+  }
+  void ended(Exchange&, Slot& slot, const Outcome& outcome) override {
+    told_ += name_ + "." + std::to_string(outcome.status) + (outcome.broken ? "! " : " ");
+    EXPECT_EQ(slot.value, 7u);
+  }
+
+  int answer = 0;                    // the status that it answers with; 0: the request goes on
+  core::Reactor* reactor = nullptr;  // it waits first
+
+ private:
+  std::optional<Response> judge() const {
+    if (answer == 0) return std::nullopt;
+    return problem(answer);
+  }
+  core::Task<std::optional<Response>> later() {
+    co_await core::Sleep(*reactor, reactor->now() + 1ms);
+    co_return judge();
+  }
+
+  const std::string name_;
+  std::string& told_;
+};
+
+class ExchangeTest : public testing::Test {
+ protected:
+  // Asks the filters, and has what comes of it answered.
+  core::Task<void> run() {
+    auto answer = co_await exchange.ask(filters);
+    Response response = answer ? std::move(*answer) : Response{};
+    exchange.filter(response);
+    exchange.end({.status = response.status, .broken = false});
+  }
+  void wait() {
+    while (!tasks.empty()) reactor.turn(reactor.timers().next());
+  }
+
+  core::SimulatedReactor reactor{1};
+  std::string told;
+  Witness a{"a", told};
+  Witness b{"b", told};
+  Witness c{"c", told};
+  const std::vector<Filter*> filters = {&a, &b, &c};
+  Exchange exchange;
+  core::TaskGroup tasks;
+};
+
+TEST_F(ExchangeTest, FiltersAreAskedInOrderAndToldInReverse) {
+  for (int i = 0; i < 2; ++i) {
+    told.clear();
+    tasks.spawn(run());
+    EXPECT_TRUE(tasks.empty());
+    EXPECT_EQ(told, "a? b? c? c200 b200 a200 c.200 b.200 a.200 ");
+    exchange.reset();
+  }
+}
+
+TEST_F(ExchangeTest, TheFirstAnswerIsSeenByThoseThatWereAsked) {
+  b.answer = 401;
+  tasks.spawn(run());
+  EXPECT_EQ(told, "a? b? b401 a401 b.401 a.401 ");
+}
+
+TEST_F(ExchangeTest, AFilterMayWait) {
+  a.reactor = c.reactor = &reactor;
+  tasks.spawn(run());
+  EXPECT_EQ(told, "a? ");
+  wait();
+  EXPECT_EQ(told, "a? b? c? c200 b200 a200 c.200 b.200 a.200 ");
+  told.clear();
+  b.answer = 403;
+  tasks.spawn(run());
+  wait();
+  EXPECT_EQ(told, "a? b? b403 a403 b.403 a.403 ");
+}
+
+TEST_F(ExchangeTest, WhoWasAskedHearsOfTheEndOnce) {
+  b.reactor = &reactor;
+  tasks.spawn(run());
+  tasks.cancel();
+  EXPECT_EQ(told, "a? b? ");
+  exchange.reset();
+  EXPECT_EQ(told, "a? b? b.499! a.499! ");
+  exchange.reset();
+  exchange.end({});
+  EXPECT_EQ(told, "a? b? b.499! a.499! ");
+}
+
+TEST_F(ExchangeTest, WhatWasFoundEndsWithTheRequest) {
+  const auto claims = Claims::parse("{}");
+  exchange.request.findings = {.claims = claims, .claims_end_s = 1};
+  exchange.request.extension = ".csv";
+  exchange.request.route = 7;
+  exchange.reset();
+  EXPECT_EQ(claims.use_count(), 1);
+  EXPECT_EQ(exchange.request.findings.claims_end_s, Findings{}.claims_end_s);
+  EXPECT_EQ(exchange.request.extension, "");
+  EXPECT_EQ(exchange.request.route, 0);
+}
+
+}  // namespace
+}  // namespace sluice::http
