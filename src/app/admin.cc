@@ -1,5 +1,6 @@
 #include "app/admin.h"
 
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -7,6 +8,7 @@ namespace sluice::app {
 namespace {
 
 constexpr Duration readiness_wait = 2s;
+constexpr Duration metrics_wait = 5s;
 // Fewer than the descriptors that clients leave.
 constexpr std::size_t most_connections = 64;
 
@@ -70,12 +72,16 @@ class Admin::Metrics final : public http::Handler {
         gauge("sluice_io_info", "What the cores wait for their sockets with.", 1,
               label("io", name_of(plan_->io.back_end))),
     });
+    const Instant deadline = core_.reactor().now() + metrics_wait;
     for (unsigned i = 0; i < workers_.size(); ++i) {
       Worker::Snapshot snapshot;
       if (i == core_.index()) {
         snapshot = workers_[i]->snapshot();
       } else {
-        auto answer = co_await core_.mesh().call(i, [worker = workers_[i]] { return worker->snapshot(); });
+        auto answer = co_await core_.mesh().call(i, deadline, [worker = workers_[i]] { return worker->snapshot(); });
+        if (!answer && answer.error().code == Errc::timed_out) {
+          co_return http::problem(503, "Core " + std::to_string(i) + " has not answered within 5 s.");
+        }
         if (!answer) continue;  // that core has ended
         snapshot = std::move(*answer);
       }

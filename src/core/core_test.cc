@@ -81,7 +81,7 @@ TEST(Cores, a_body_may_return_without_running) {
   cores.start([&](Core& core) {
     if (core.index() == 1) return;
     const auto ask = [](Core& core, std::promise<Errc>& refused) -> Task<void> {
-      const auto answer = co_await core.mesh().call(1, [] { return 1; });
+      const auto answer = co_await core.mesh().call(1, never, [] { return 1; });
       refused.set_value(answer ? Errc{} : answer.error().code);
     };
     core.tasks().spawn(ask(core, refused));
@@ -162,9 +162,9 @@ TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
                             std::atomic<std::uint64_t>& wrong) -> Task<void> {
           for (std::uint64_t number = 0;; ++number) {
             const unsigned to = (core.index() + 1) % count;
-            const auto answer = co_await core.mesh().call(to, [number](MeshPort& there) -> Task<std::uint64_t> {
+            const auto answer = co_await core.mesh().call(to, never, [number](MeshPort& there) -> Task<std::uint64_t> {
               const unsigned back = (there.core() + 1) % count;
-              auto inner = co_await there.call(back, [number] { return number * 2; });
+              auto inner = co_await there.call(back, never, [number] { return number * 2; });
               co_return inner ? *inner : number * 2;
             });
             if (!answer) {
@@ -201,7 +201,7 @@ TEST_P(CoresThatWake, no_wake_up_is_lost) {
     const auto play = [](Core& core, std::promise<int>& done) -> Task<void> {
       int rounds = 0;
       for (; rounds < 20'000; ++rounds) {
-        const auto answer = co_await core.mesh().call(1, [rounds] { return rounds; });
+        const auto answer = co_await core.mesh().call(1, never, [rounds] { return rounds; });
         if (!answer || *answer != rounds) break;
       }
       done.set_value(rounds);

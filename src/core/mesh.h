@@ -177,9 +177,10 @@ class MeshPort {
   [[nodiscard]] auto post(unsigned core, Fn fn);
 
   // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that
-  // core is ending, or ended before `fn` was done. Destroying the caller gives the answer up; `fn` goes on.
-  template <class Fn, class Value = typename detail::Awaited<detail::Returned<Fn>>::Value>
-  [[nodiscard]] Task<Result<Value>> call(unsigned core, Fn fn);
+  // core is ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. A caller that gives up,
+  // or is destroyed, drops the answer: `fn` goes on if it has been sent, and never runs if it waits for room.
+  template <class Fn>
+  [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn);
 
   // The loop's part. In each step: drain(), prepare_to_sleep(), the reactor's turn, awake(). The turn's hooks wake the
   // receivers of what was posted.
@@ -221,12 +222,11 @@ class MeshPort {
 
   // What the other core finds this core's call by: the call may be gone when its answer comes.
   struct Ticket {
-    std::uint32_t slot;
-    std::uint32_t generation;
+    std::uint32_t slot = 0;
+    std::uint32_t generation = 0;
   };
   struct Call {
-    Ticket ticket{};
-    std::coroutine_handle<> caller;
+    Ticket ticket;
   };
   struct CallSlot {
     Call* call = nullptr;
@@ -248,6 +248,8 @@ class MeshPort {
   class ReplyTo;
   template <class Fn, class Value>
   struct Request;
+  template <class Fn>
+  class CallAwaiter;
 
   // Whoever waits already goes first.
   [[nodiscard]] bool has_room(unsigned core) {
@@ -376,28 +378,25 @@ void MeshPort::push_or_keep(unsigned core, Fn fn) {
   wait_for_room(core, *new Overflow<Fn>(std::move(fn)));
 }
 
-// The caller's side of a call: in the caller's frame, known to the port by a ticket for as long as it lives.
+// The caller's side of a call: in the caller's frame, known to the port by a ticket until it is settled.
 template <class Value>
-class MeshPort::Answer : Call {
+class MeshPort::Answer : protected Call, protected Timer {
  public:
-  explicit Answer(MeshPort& port) : port_(port) { port_.enlist(*this); }
   Answer(const Answer&) = delete;
-  ~Answer() {
-    if (!result_) port_.forget(*this);
-  }
-  using Call::ticket;
-  void arrive(Result<Value>&& result) {
-    result_.emplace(std::move(result));
-    if (caller) std::exchange(caller, nullptr).resume();
-  }
   static Answer& of(Call& call) { return static_cast<Answer&>(call); }
+  // The port has forgotten the call.
+  void settle(Result<Value>&& result) {
+    port_.reactor_.timers().cancel(*this);
+    result_.emplace(std::move(result));
+    caller_.resume();
+  }
 
-  bool await_ready() const noexcept { return result_.has_value(); }
-  void await_suspend(std::coroutine_handle<> waiting) noexcept { caller = waiting; }
-  Result<Value> await_resume() { return std::move(*result_); }
+ protected:
+  Answer(MeshPort& port, Callback expire) : Timer(expire), port_(port) {}
+  ~Answer() = default;
 
- private:
   MeshPort& port_;
+  std::coroutine_handle<> caller_;  // null: not begun
   std::optional<Result<Value>> result_;
 };
 
@@ -406,7 +405,7 @@ struct MeshPort::Reply {
   Ticket ticket;
   Result<Value> result;
   void operator()(MeshPort& home) {
-    if (Call* call = home.claim(ticket)) Answer<Value>::of(*call).arrive(std::move(result));
+    if (Call* call = home.claim(ticket)) Answer<Value>::of(*call).settle(std::move(result));
   }
 };
 
@@ -464,12 +463,62 @@ auto MeshPort::post(unsigned core, Fn fn) {
   return PostAwaiter<Posted<Fn>>(*this, core, Posted<Fn>{std::move(fn)});
 }
 
-template <class Fn, class Value>
-Task<Result<Value>> MeshPort::call(unsigned core, Fn fn) {
-  Answer<Value> answer(*this);
-  PostAwaiter<Request<Fn, Value>> request(*this, core, Request<Fn, Value>{std::move(fn), core_, answer.ticket});
-  if (!co_await request) co_return fail(Errc::closed);
-  co_return co_await answer;
+template <class Fn>
+class MeshPort::CallAwaiter : Answer<typename detail::Awaited<detail::Returned<Fn>>::Value>, Pending {
+  using Value = typename detail::Awaited<detail::Returned<Fn>>::Value;
+  using Base = Answer<Value>;
+  using Base::caller_, Base::port_, Base::result_;
+
+ public:
+  CallAwaiter(MeshPort& port, unsigned core, Instant deadline, Fn&& fn)
+      : Base(port, expire),
+        Pending(push_it, done_it),
+        core_(core),
+        deadline_(deadline),
+        request_{std::move(fn), port.core(), {}} {}
+  ~CallAwaiter() {
+    if (caller_ && !result_) give_up();
+  }
+
+  bool await_ready() const noexcept { return !port_.open(core_); }
+  void await_suspend(std::coroutine_handle<> caller) {
+    port_.enlist(*this);
+    caller_ = caller;
+    request_.ticket = this->ticket;
+    if (!port_.try_push(core_, std::move(request_))) port_.wait_for_room(core_, *this);
+    port_.reactor_.timers().schedule(*this, deadline_);
+  }
+  Result<Value> await_resume() {
+    if (!result_) return fail(Errc::closed);
+    return std::move(*result_);
+  }
+
+ private:
+  static bool push_it(Pending& pending, Ring& ring) {
+    return ring.try_emplace(std::move(static_cast<CallAwaiter&>(pending).request_));
+  }
+  static void done_it(Pending& pending, bool accepted) noexcept {
+    if (!accepted) static_cast<CallAwaiter&>(pending).fail_with(Errc::closed);
+  }
+  static void expire(Timer& timer) noexcept { static_cast<CallAwaiter&>(timer).fail_with(Errc::timed_out); }
+
+  void give_up() noexcept {
+    if (linked) port_.unlink(*this);
+    port_.forget(*this);
+  }
+  void fail_with(Errc why) noexcept {
+    give_up();
+    this->settle(fail(why));
+  }
+
+  const unsigned core_;
+  const Instant deadline_;
+  Request<Fn, Value> request_;
+};
+
+template <class Fn>
+auto MeshPort::call(unsigned core, Instant deadline, Fn fn) {
+  return CallAwaiter<Fn>(*this, core, deadline, std::move(fn));
 }
 
 }  // namespace sluice::core

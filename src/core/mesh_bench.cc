@@ -62,7 +62,7 @@ void one_way_posts(benchmark::State& state) {
         auto message = [this] { ran.store(ran.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); };
         if (!port.try_post(1, message)) co_await port.post(1, message);
       }
-      co_await port.call(1, [] {});
+      co_await port.call(1, never, [] {});
       done.set_value();
     }
     Cores& cores;
@@ -94,7 +94,8 @@ void cross_core_round_trip(benchmark::State& state) {
           cores(cores),
           running(in_flight) {}
     Task<void> run() {
-      for (std::uint64_t i = 0; i < calls / running; ++i) co_await cores.core(0).mesh().call(1, [i] { return i; });
+      for (std::uint64_t i = 0; i < calls / running; ++i)
+        co_await cores.core(0).mesh().call(1, never, [i] { return i; });
       if (--left == 0) done.set_value();
     }
     Cores& cores;

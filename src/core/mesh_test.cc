@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/core.h"
+#include "core/simulated_reactor.h"
 
 namespace sluice::core {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 // Cores that the test steps by hand, on its own thread.
 class Pair {
  public:
-  explicit Pair(std::size_t ring_capacity = 4) : mesh_(2, ring_capacity) {}
+  explicit Pair(std::size_t ring_capacity = 4, std::unique_ptr<Reactor> (*make)() = make_epoll_reactor)
+      : mesh_(2, ring_capacity), a_(mesh_, 0, make()), b_(mesh_, 1, make()) {}
 
   MeshPort& a() { return a_.mesh(); }
   MeshPort& b() { return b_.mesh(); }
@@ -35,13 +37,26 @@ class Pair {
 
  private:
   Mesh mesh_;
-  Core a_{mesh_, 0, make_epoll_reactor()};
-  Core b_{mesh_, 1, make_epoll_reactor()};
+  Core a_;
+  Core b_;
+};
+
+// The same with a virtual clock for each.
+class SimulatedPair : public Pair {
+ public:
+  explicit SimulatedPair(std::size_t ring_capacity)
+      : Pair(ring_capacity, +[]() -> std::unique_ptr<Reactor> { return std::make_unique<SimulatedReactor>(1); }) {}
+  Instant a_now() { return core(0).reactor().now(); }
+  std::size_t a_timers() { return core(0).reactor().timers().size(); }
+  // A alone goes on; its timers fire at most a tick late.
+  void pass(Instant until) {
+    while (a_now() < until + 2ms) core(0).step(until + 2ms);
+  }
 };
 
 template <class Fn, class Value = typename detail::Awaited<std::invoke_result_t<Fn&>>::Value>
-Task<void> call(MeshPort& port, unsigned core, Fn fn, std::optional<Result<Value>>& out) {
-  out.emplace(co_await port.call(core, std::move(fn)));
+Task<void> call(MeshPort& port, unsigned core, Fn fn, std::optional<Result<Value>>& out, Instant deadline = never) {
+  out.emplace(co_await port.call(core, deadline, std::move(fn)));
 }
 
 TEST(Mesh, a_posted_callable_runs_on_the_other_core_in_order) {
@@ -129,7 +144,7 @@ TEST(Mesh, a_posted_coroutine_keeps_its_captures) {
   Pair pair;
   std::string out;
   EXPECT_TRUE(pair.a().try_post(1, [&pair, &out, text = std::string(100, 't')]() -> Task<void> {
-    auto back = co_await pair.b().call(0, [] { return 7; });
+    auto back = co_await pair.b().call(0, never, [] { return 7; });
     out = text + std::to_string(back.value());
   }));
   pair.settle();
@@ -150,7 +165,7 @@ TEST(Mesh, a_call_brings_values_nothing_tasks_and_asyncs_back) {
   group.spawn(call(
       pair.a(), 1,
       [&pair, text = std::string(80, 'k')]() -> Task<std::string> {
-        auto n = co_await pair.b().call(0, [] { return 3; });
+        auto n = co_await pair.b().call(0, never, [] { return 3; });
         co_return text + std::to_string(*n);
       },
       task));
@@ -200,6 +215,70 @@ TEST(Mesh, an_answer_for_a_caller_that_is_gone_is_dropped) {
   EXPECT_EQ(counted.use_count(), 1);
   EXPECT_FALSE(gone.has_value());
   EXPECT_EQ(next->value(), 42);
+}
+
+TEST(Mesh, a_call_ends_at_its_deadline_and_the_late_answer_is_dropped) {
+  SimulatedPair pair(4);
+  auto counted = std::make_shared<int>(0);
+  std::optional<Result<std::shared_ptr<int>>> late;
+  std::optional<Result<int>> next;
+  const Instant deadline = pair.a_now() + 1s;
+  pair.a_tasks().spawn(call(pair.a(), 1, [counted] { return ++*counted, counted; }, late, deadline));
+  pair.pass(deadline - 10ms);
+  EXPECT_FALSE(late);
+  pair.pass(deadline);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->error().code, Errc::timed_out);
+  EXPECT_TRUE(pair.a_tasks().empty());
+  EXPECT_EQ(*counted, 0);
+  // Takes the same slot; the late answer must not be mistaken for its own.
+  pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
+  pair.settle();
+  EXPECT_EQ(*counted, 1) << "what was sent runs";
+  EXPECT_EQ(counted.use_count(), 1);
+  EXPECT_EQ(late->error().code, Errc::timed_out);
+  EXPECT_EQ(next->value(), 42);
+}
+
+TEST(Mesh, a_call_that_is_given_up_while_it_waits_for_room_never_runs) {
+  SimulatedPair pair(1);
+  std::vector<int> log;
+  std::vector<std::optional<Result<int>>> out(4);
+  const Instant deadline = pair.a_now() + 1s;
+  TaskGroup given_up;
+  for (int i = 0; i < 4; ++i) {
+    (i == 2 ? given_up : pair.a_tasks())
+        .spawn(call(
+            pair.a(), 1, [&log, i] { return log.push_back(i), i; }, out[static_cast<std::size_t>(i)],
+            i == 1 ? deadline : never));
+  }
+  given_up.cancel();
+  pair.pass(deadline);
+  ASSERT_TRUE(out[1]);
+  EXPECT_EQ(out[1]->error().code, Errc::timed_out);
+  pair.settle();
+  EXPECT_EQ(log, (std::vector{0, 3}));
+  EXPECT_EQ(out[0]->value(), 0);
+  EXPECT_FALSE(out[2]);
+  EXPECT_EQ(out[3]->value(), 3);
+}
+
+TEST(Mesh, an_answer_ends_the_deadline) {
+  SimulatedPair pair(4);
+  std::size_t armed = 1;
+  int answer = 0;
+  const auto ask = [](SimulatedPair& pair, std::size_t& armed, int& answer) -> Task<void> {
+    const auto note = [&](const Result<int>& result) {
+      armed = pair.a_timers();
+      return result.value_or(-1);
+    };
+    answer = note(co_await pair.a().call(1, pair.a_now() + 1s, [] { return 5; }));
+  };
+  pair.a_tasks().spawn(ask(pair, armed, answer));
+  EXPECT_EQ(pair.a_timers(), 1u);
+  pair.settle();
+  EXPECT_EQ(answer, 5);
+  EXPECT_EQ(armed, 0u);
 }
 
 // Suspends for ever.

@@ -128,7 +128,9 @@ std::size_t Helpers::reserve() {
 }
 
 core::Task<void> Helpers::help(unsigned core, std::shared_ptr<RowsWork> work) {
-  (void)co_await mesh_.call(core, EncodeThere{.helping = Helping(work), .home = mesh_.core()});
+  // Without a deadline: no answer waits for the call, because chunks that the other core has not claimed are encoded
+  // here. While it holds the order it must count as busy, or orders without bound could gather there.
+  (void)co_await mesh_.call(core, never, EncodeThere{.helping = Helping(work), .home = mesh_.core()});
   --busy_[core];
   work->wake();  // it may have ended before it could say that it is done
 }
