@@ -28,6 +28,9 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
   ~Mailbox() { close(); }
 
+  // Of the owning core.
+  [[nodiscard]] Reactor& reactor() const { return reactor_; }
+
   // From any thread. False: the core has ended, and the letter is still the caller's.
   [[nodiscard]] bool post(Letter& letter) noexcept;
 
