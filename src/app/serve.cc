@@ -33,6 +33,7 @@
 #include "core/bound_socket.h"
 #include "core/core.h"
 #include "files/blob_folder.h"
+#include "net/resolver.h"
 
 namespace sluice::app {
 namespace {
@@ -262,12 +263,15 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   for (const auto& database : plan->options.databases) {
     troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
   }
+  const auto is_sqlite = [](const auto& database) { return database.value.is_sqlite(); };
+  std::optional<net::Resolver> resolver;
+  if (!std::ranges::all_of(plan->options.databases, is_sqlite)) resolver.emplace();
   std::vector<std::unique_ptr<sql::SharedDatabase>> shared;
   for (std::size_t i = 0; i < plan->options.databases.size(); ++i) {
     const auto& database = plan->options.databases[i];
     shared.emplace_back();
-    if (!plan->options.writes_to(database.name.value)) continue;
-    auto opened = sql::open_shared(database.value);
+    if (is_sqlite(database) && !plan->options.writes_to(database.name.value)) continue;
+    auto opened = sql::open_shared(database.value, resolver ? &*resolver : nullptr);
     if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
     shared.back() = std::move(*opened);
   }

@@ -22,6 +22,8 @@ Result<std::unique_ptr<ChangeListener>> listen_for_changes(const std::string& na
   }
   auto parsed = postgres::options_from_url(options.url.value, options.folder);
   if (!parsed) return std::unexpected(Error{Failure::statement, {}, parsed.error(), 0});
+  if (shared != nullptr) parsed->resolver = &static_cast<SharedPostgres*>(shared)->resolver;
+  parsed->mailbox = &mailbox;
   return std::make_unique<postgres::Listener>(name, reactor, std::move(*parsed), std::move(topics), sink);
 }
 

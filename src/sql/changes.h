@@ -56,7 +56,7 @@ class ChangeListener {
   [[nodiscard]] virtual Counters counters() const = 0;
 };
 
-// `sink`, and for SQLite `shared`, outlive it. `name` of the database is for the log.
+// `sink` and `shared` outlive it; `shared` may be null for PostgreSQL. `name` of the database is for the log.
 [[nodiscard]] Result<std::unique_ptr<ChangeListener>> listen_for_changes(const std::string& name,
                                                                          const DatabaseOptions& options,
                                                                          core::Reactor& reactor, core::Mailbox& mailbox,

@@ -29,8 +29,8 @@ SqliteOptions sqlite_options(const DatabaseOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options) {
-  if (!options.is_sqlite()) return nullptr;
+Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options, net::Resolver* resolver) {
+  if (!options.is_sqlite()) return resolver != nullptr ? std::make_unique<SharedPostgres>(*resolver) : nullptr;
   auto writer = SqliteWriter::open(sqlite_options(options));
   if (!writer) return std::unexpected(std::move(writer.error()));
   return std::make_unique<SharedSqlite>(std::move(*writer));
@@ -48,6 +48,8 @@ Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, 
   auto parsed = postgres::options_from_url(options.url.value, options.folder);
   if (!parsed) return std::unexpected(Error{Failure::statement, {}, parsed.error(), 0});
   postgres::Options postgres = std::move(*parsed);
+  if (shared != nullptr) postgres.resolver = &static_cast<SharedPostgres*>(shared)->resolver;
+  postgres.mailbox = &mailbox;
   postgres.pool_size = options.pool;
   postgres.wait_ms = milliseconds(options.wait);
   postgres.statement_timeout_ms = milliseconds(options.statement_timeout);

@@ -14,4 +14,10 @@ struct SharedSqlite final : SharedDatabase {
   std::unique_ptr<SqliteWriter> writer;
 };
 
+// What it is for PostgreSQL.
+struct SharedPostgres final : SharedDatabase {
+  explicit SharedPostgres(net::Resolver& given) : resolver(given) {}
+  net::Resolver& resolver;
+};
+
 }  // namespace sluice::sql

@@ -309,6 +309,28 @@ def test_the_start_waits_for_the_database(own_postgres, tmp_path):
             process.terminate()
 
 
+def test_a_host_name(sluice, own_postgres):
+    named = config(own_postgres).replace("@127.0.0.1:", "@localhost:")
+    assert "@localhost:" in named
+    server = sluice(named)
+    assert server.get("/numbers/1").status == 200
+    own_postgres.stop("immediate")
+    assert server.admin("/readyz")[0] == 503
+    own_postgres.start()
+    server.wait("/readyz")
+    assert server.get("/numbers/1").status == 200
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_host_name_that_nobody_knows(tmp_path, command):
+    file = tmp_path / "nowhere.toml"
+    file.write_text('[server]\nlisten = ["127.0.0.1:0"]\n[database.main]\nurl = "postgres://u@nobody.invalid/d"\n'
+                    '[[endpoint]]\npath = "/one"\nget = "SELECT 1 AS one"\n')
+    failed = subprocess.run([SLUICE, command, str(file)], capture_output=True, text=True, timeout=60)
+    assert failed.returncode == 3, failed.stderr
+    assert 'nowhere.toml:4:7: error: the host "nobody.invalid" cannot be resolved: ' in failed.stderr
+
+
 def test_an_outage_is_logged_once(sluice, own_postgres):
     server = sluice(config(own_postgres), server="cores = 1")
     assert server.get("/numbers/1").status == 200

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/address.h"
+#include "core/mailbox.h"
+#include "net/resolver.h"
 #include "net/tls/context.h"
 
 namespace sluice::sql::postgres {
@@ -28,6 +30,10 @@ enum class ChannelBinding : std::uint8_t { disable, prefer, require };
 struct Options {
   // Where; in the order in which they are tried. From the URL: see url.h.
   std::vector<core::Address> addresses;
+  // Where `host` is a name, each connection that is opened asks for its addresses; those above serve while there is no
+  // answer. Null: the name is not asked for again. Otherwise the mailbox is this core's, and both outlive all use.
+  net::Resolver* resolver = nullptr;
+  core::Mailbox* mailbox = nullptr;
 
   // Who, and to which database.
   std::string user;
@@ -70,8 +76,8 @@ struct Options {
   // Shared requests of one turn that may have one Sync, and so one transaction, in common.  1 ... 64
   std::size_t batch = 1;
 
-  // A statement that is read in parallel is asked for in ranges of so many blocks; all at once where the table has fewer
-  // than `range_least_blocks`.
+  // A statement that is read in parallel is asked for in ranges of so many blocks; all at once where the table has
+  // fewer than `range_least_blocks`.
   std::uint32_t range_blocks = 128;
   std::uint32_t range_least_blocks = 512;
 

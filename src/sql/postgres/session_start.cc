@@ -84,17 +84,32 @@ core::Task<bool> SessionStart::attempt(std::uint32_t statement_timeout_ms, bool 
 }
 
 core::Task<bool> SessionStart::connect() {
-  for (std::size_t i = 0; i < options_.addresses.size(); ++i) {
-    const core::Address& address = options_.addresses[i];
+  std::vector<core::Address> addresses = options_.addresses;
+  std::string unresolved;
+  if (options_.resolver != nullptr && addresses.front().family() != AF_UNIX) {
+    const Instant now = stream_.reactor().now();
+    // Half of the time is for connecting.
+    const auto found =
+        co_await options_.resolver->resolve(*options_.mailbox, options_.host, now + (deadline_ - now) / 2);
+    if (found) {
+      addresses = (*found)->list;
+      const std::uint16_t port = options_.addresses.front().port();
+      for (core::Address& address : addresses) address = *core::Address::from_ip(address.ip(), port);
+    } else {
+      unresolved = "; the host \"" + options_.host + "\" cannot be resolved: " + found.error();
+    }
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const core::Address& address = addresses[i];
     // An address that swallows packets must not use up the time of those behind it.
     const Instant now = stream_.reactor().now();
-    const auto left = static_cast<Duration::rep>(options_.addresses.size() - i);
+    const auto left = static_cast<Duration::rep>(addresses.size() - i);
     const auto result = co_await stream_.connect(address, now + (deadline_ - now) / left);
     if (result) {
       address_ = address;
       co_return true;
     }
-    failure_.message = "cannot connect to " + address.text() + ": " + result.error().text();
+    failure_.message = "cannot connect to " + address.text() + ": " + result.error().text() + unresolved;
   }
   co_return false;
 }

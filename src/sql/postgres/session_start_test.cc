@@ -1,5 +1,6 @@
 #include "sql/postgres/session_start.h"
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -8,6 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/mailbox.h"
+#include "net/dns_server_for_tests.h"
+#include "net/resolver.h"
 #include "net/tls/test_certificates.h"
 #include "sql/postgres/messages.h"
 
@@ -91,6 +95,7 @@ class SessionStartTest : public testing::Test {
     const Instant end = reactor->now() + 30s;
     while (!done && reactor->now() < end) {
       reactor->turn(reactor->now() + 1ms);
+      mailbox.deliver();
       auto stream = std::make_unique<net::Stream>(*reactor);
       const auto got = reactor->accept(listener, stream->handle(), nullptr);
       if (!got || !stream->open()) continue;
@@ -137,6 +142,7 @@ class SessionStartTest : public testing::Test {
   bool was_received(const std::string& text) const { return received.find(text) != received.npos; }
 
   std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  core::Mailbox mailbox{*reactor};
   core::Handle listener;
   net::tls::CoreState client_tls;
   net::tls::CoreState server_tls;
@@ -256,6 +262,36 @@ TEST_F(SessionStartTest, ThePasswordInTheClearIsForVerifiedServersOnly) {
   EXPECT_NE(start({{"N", asks, started}}).find("password in the clear"), std::string::npos);
   EXPECT_NE(start({{Tls(), asks, started}}).find("password in the clear"), std::string::npos);
   EXPECT_FALSE(was_received("secret"));
+}
+
+// What the name leads to is looked up for each session, as a failover by DNS needs it.
+TEST_F(SessionStartTest, GoesWhereTheNameLeadsNow) {
+  net::testing::DnsServer dns;
+  std::atomic<Instant> clock = Instant(1h);
+  net::Resolver resolver({.servers = dns.text(), .timeout = 30s, .clock = [&clock] { return clock.load(); }});
+  use_tls(SslMode::disable, net::tls::ClientOptions::Verify::none);
+  const std::uint16_t port = options.addresses[0].port();
+  const auto nobody = [port](const std::string& ip) { return *core::Address::from_ip(ip, port); };  // listens there
+  options.addresses = {nobody("127.0.0.2")};
+  options.host = "db.example.";
+  options.resolver = &resolver;
+  options.mailbox = &mailbox;
+  const auto lead_to = [&](net::testing::DnsServer::Record record) {
+    clock = clock.load() + 1h;
+    dns.set("db.example", std::move(record));
+  };
+  lead_to({.addresses = {"127.0.0.1"}});
+  EXPECT_EQ(start({{started}}), "");
+  lead_to({.addresses = {"127.0.0.3", "127.0.0.1"}});
+  EXPECT_EQ(start({{started}}), "") << "all addresses are tried";
+  lead_to({.addresses = {"127.0.0.3"}});
+  EXPECT_EQ(start({}), "cannot connect to " + nobody("127.0.0.3").text() + ": Connection refused");
+  // Those of the URL serve where there is no answer, and the message says so.
+  lead_to({.code = 3});
+  EXPECT_EQ(start({}), "cannot connect to " + nobody("127.0.0.2").text() +
+                           ": Connection refused; the host \"db.example.\" cannot be resolved: Domain name not found");
+  options.addresses = {*reactor->local_address(listener)};
+  EXPECT_EQ(start({{started}}), "");
 }
 
 TEST_F(SessionStartTest, SaysOfTheChannelWhatIsTrue) {
