@@ -41,12 +41,4 @@ void Exchange::end_slowly(const Outcome& outcome) {
   }
 }
 
-void Exchange::reset() {
-  end({});
-  request.body = nullptr;
-  request.extension = {};
-  request.route = 0;
-  request.findings = {};
-}
-
 }  // namespace sluice::http

@@ -51,7 +51,13 @@ class Exchange {
     if (asked_ != 0) end_slowly(outcome);
   }
   // Ends it, and forgets what filters and the router found: ready for the next request.
-  void reset();
+  void reset() {
+    end({});
+    request.body = nullptr;
+    request.extension = {};
+    request.route = 0;
+    request.findings = {};
+  }
 
  private:
   [[nodiscard]] core::Async<std::optional<Response>> ask_next();

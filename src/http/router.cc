@@ -274,6 +274,7 @@ core::Async<Response> Router::dispatch(Exchange& exchange) {
   const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
   if (found == nullptr) found = nowhere_.get();
   request.route = found->id;
+  if (found->filters.empty()) return answer(request, *found);
   exchange.allow = request.version == Version::http2 ? found->allow_http2 : found->allow;
   if (found->is_guarded && is_preflight(request)) {
     for (Filter* filter : found->filters) {
@@ -293,7 +294,7 @@ core::Task<Response> Router::answer_later(Exchange& exchange, const Terminal& fo
   co_return co_await answer(exchange.request, found);
 }
 
-core::Async<Response> Router::answer(Request& request, const Terminal& found) {
+inline core::Async<Response> Router::answer(Request& request, const Terminal& found) {
   // Behind the filters, so that no spelling of a path finds out what is there. Folders pass over empty segments.
   if (request.has_empty_segment && !found.folder && !found.allow.empty()) [[unlikely]]
     return problem(404, "The path has an empty segment (//), and no resource has such a path.");

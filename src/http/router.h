@@ -68,7 +68,7 @@ class Router final : public Dispatcher {
   struct Node;
   struct Terminal;
 
-  static core::Async<Response> answer(Request& request, const Terminal& found);
+  [[gnu::always_inline]] static core::Async<Response> answer(Request& request, const Terminal& found);
   static core::Task<Response> answer_later(Exchange& exchange, const Terminal& found,
                                            core::Task<std::optional<Response>> asking);
   const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request) const;
