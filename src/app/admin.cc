@@ -56,9 +56,9 @@ class Admin::Ready final : public http::Handler {
 
 class Admin::Metrics final : public http::Handler {
  public:
-  Metrics(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, const Changes* changes,
-          const Residents* residents)
-      : core_(core), plan_(std::move(plan)), workers_(workers), changes_(changes), residents_(residents) {}
+  Metrics(core::Core& core, const Io& io, std::span<Worker* const> workers, const Reloader* reloader,
+          const Changes* changes, const Residents* residents)
+      : core_(core), io_(io), workers_(workers), reloader_(reloader), changes_(changes), residents_(residents) {}
 
   core::Async<http::Response> handle(http::Request&) override { return gather(); }
 
@@ -69,8 +69,7 @@ class Admin::Metrics final : public http::Handler {
     sums.add({
         gauge("sluice_build_info", "The version that runs.", 1, label("version", SLUICE_VERSION)),
         gauge("sluice_cores", "Worker threads.", workers_.size()),
-        gauge("sluice_io_info", "What the cores wait for their sockets with.", 1,
-              label("io", name_of(plan_->io.back_end))),
+        gauge("sluice_io_info", "What the cores wait for their sockets with.", 1, label("io", name_of(io_.back_end))),
     });
     const Instant deadline = core_.reactor().now() + metrics_wait;
     for (unsigned i = 0; i < workers_.size(); ++i) {
@@ -88,34 +87,73 @@ class Admin::Metrics final : public http::Handler {
       requests.add(snapshot.requests);
       sums.add(std::move(snapshot.readings));
     }
+    if (reloader_ != nullptr) sums.add(reloader_->readings());
     if (changes_ != nullptr) sums.add(changes_->readings());
     if (residents_ != nullptr) sums.add(residents_->readings());
     MetricsText text;
     sums.render(text);
-    render(requests, plan_->names, text);
+    render(requests, workers_[core_.index()]->route_names(), text);
     co_return text_response("text/plain; version=0.0.4; charset=utf-8", text.take());
   }
 
   core::Core& core_;
-  const std::shared_ptr<const Plan> plan_;
+  const Io io_;
   std::span<Worker* const> workers_;
+  const Reloader* const reloader_;    // null: in tests
   const Changes* const changes_;      // null: nobody tells of any
   const Residents* const residents_;  // null: there are none
 };
 
-Admin::Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
-             const Changes* changes, const Residents* residents)
+// POST, by no page of a browser: not one that names an origin, and not one that has had a name of its own lead here.
+class Admin::Reload final : public http::Handler {
+ public:
+  Reload(core::Core& core, core::BlockingPool& threads, Reloader& reloader)
+      : core_(core), threads_(threads), reloader_(reloader) {}
+
+  core::Async<http::Response> handle(http::Request& request) override {
+    if (request.has_field("origin")) return http::problem(403, "A page of a browser may not ask for this.");
+    if (!is_own(request.authority)) return http::problem(403, "The Host field is neither an address nor localhost.");
+    return reload();
+  }
+
+ private:
+  static bool is_own(std::string_view authority) {
+    std::string_view host = authority;
+    if (const auto colon = host.rfind(':'); colon != host.npos && !host.ends_with(']')) host = host.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    return host == "localhost" || core::Address::from_ip(host, 0).has_value();
+  }
+
+  core::Task<http::Response> reload() {
+    auto work = [&reloader = reloader_] { return reloader.reload(); };
+    auto done = co_await threads_.run(core_.mailbox(), std::move(work));
+    if (!done) co_return http::problem(503, "The server is busy, or ending.");
+    if (!*done) co_return text_response("text/plain; charset=utf-8", "The configuration has been read again.\n");
+    http::Response refused = text_response("text/plain; charset=utf-8", **done);
+    refused.status = 422;
+    co_return refused;
+  }
+
+  core::Core& core_;
+  core::BlockingPool& threads_;
+  Reloader& reloader_;
+};
+
+Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, core::BlockingPool& threads,
+             Reloader* reloader, const Changes* changes, const Residents* residents)
     : server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
-  const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler) {
+  const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler,
+                       http::Method method = http::Method::get) {
     http::Router::Route route{.pattern = *http::Pattern::parse(path)};
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = handler.get();
+    route.handlers[static_cast<std::size_t>(method)] = handler.get();
     [[maybe_unused]] const bool added = router_.add(route);
     SLUICE_ASSERT(added);
     handlers_.push_back(std::move(handler));
   };
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, workers));
-  add("/metrics", std::make_unique<Metrics>(core, std::move(plan), workers, changes, residents));
+  add("/metrics", std::make_unique<Metrics>(core, io, workers, reloader, changes, residents));
+  if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, threads, *reloader), http::Method::post);
 }
 
 Admin::~Admin() = default;

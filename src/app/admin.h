@@ -5,20 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "app/reloader.h"
 #include "app/residents.h"
 #include "app/worker.h"
+#include "core/blocking_pool.h"
 #include "core/core.h"
 #include "http/router.h"
 #include "http/server.h"
 
 namespace sluice::app {
 
-// The operators' listener, on the first core: /livez, /readyz, /metrics. It has no log-in.
+// The operators' listener, on the first core: /livez, /readyz, /metrics, /reload. It has no log-in.
 class Admin {
  public:
-  // `workers` are those of all cores, by index; they may be null until all cores run.
-  Admin(core::Core& core, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
-        const Changes* changes = nullptr, const Residents* residents = nullptr);
+  // `workers` are those of all cores, by index; they may be null until all cores run. `reloader`: null in tests.
+  Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, core::BlockingPool& threads,
+        Reloader* reloader, const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();
 
   // Throws std::system_error where the address cannot be bound.
@@ -28,6 +30,7 @@ class Admin {
   class Live;
   class Ready;
   class Metrics;
+  class Reload;
 
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   http::Router router_;

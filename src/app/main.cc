@@ -58,7 +58,7 @@ int run(const Command& command) {
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;
   }
-  return serve(*plan);
+  return serve(command.file, *plan);
 }
 
 }  // namespace

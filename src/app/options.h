@@ -140,7 +140,8 @@ struct AdminOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("listen", &AdminOptions::listen, "Where `/livez`, `/readyz` and `/metrics` answer; empty: nowhere.");
+    v.field("listen", &AdminOptions::listen,
+            "Where `/livez`, `/readyz`, `/metrics` and `/reload` answer; empty: nowhere.");
   }
 };
 

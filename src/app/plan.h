@@ -57,15 +57,13 @@ struct Plan {
     std::optional<api::resident::RefreshOptions> refresh;
   };
 
-  // A route's name is the pattern as it was written, for metrics and logs.
-  [[nodiscard]] RouteId add_name(std::string name) {
-    names.push_back(std::move(name));
-    return static_cast<RouteId>(names.size() - 1);
-  }
+  // A route's name is the pattern as it was written, for metrics and logs. It had its id in the plan before too.
+  [[nodiscard]] RouteId add_name(std::string name);
 
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
-  std::vector<std::string> names = {""};  // of routes; the first stands for requests that match none
+  std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
+  std::string boot;                       // what the ids of events begin with
   std::vector<Feed> feeds;
   std::vector<Resident> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit

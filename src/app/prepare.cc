@@ -120,9 +120,12 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
   return security;
 }
 
-std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient) {
+std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient,
+                                                            const Plan* previous) {
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
+  plan->boot = previous != nullptr ? previous->boot : random_hexadecimal();
+  if (previous != nullptr) plan->names = previous->names;
   const Options& options = plan->options;
 
   Loop loop;
@@ -132,7 +135,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                           .source = config.source,
                           .errors = errors.list,
                           .databases = {},
-                          .boot = random_hexadecimal(),
                           .used_policies = {}};
   const auto unreachable = [&](const Away& away) {
     const Position position = options.databases[away.database].value.url.position;

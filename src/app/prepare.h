@@ -17,6 +17,8 @@ struct Refusal {
 
 // Reaches every database and describes every statement. A wrong column is a configuration error that names its place in
 // the file; a database that cannot be reached is a failure, where `patient` after its `start_timeout`.
-[[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient);
+// `previous`: what is served, whose ids of routes and events go on; null: nothing is.
+[[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient,
+                                                                          const Plan* previous = nullptr);
 
 }  // namespace sluice::app

@@ -65,7 +65,7 @@ class RequestLog {
     [[nodiscard]] Readings readings() const;
   };
 
-  // All outlive this. `routes`: patterns by route id.
+  // All outlive this; `routes`, patterns by route id, until set_routes().
   RequestLog(const RequestLogPlan& plan, const Redaction& redaction, std::span<const std::string> routes,
              sql::Database& database, core::Reactor& reactor);
   RequestLog(const RequestLog&) = delete;
@@ -73,6 +73,7 @@ class RequestLog {
   ~RequestLog();
 
   void add(const http::Completion& completion);
+  void set_routes(std::span<const std::string> routes) { routes_ = routes; }
   // Writes what has gathered, every now and then, for as long as it is not destroyed.
   [[nodiscard]] core::Task<void> run();
   // Writes what there is, if it can be done until then.
@@ -89,7 +90,7 @@ class RequestLog {
   [[nodiscard]] core::Task<bool> write(Instant deadline);
 
   const RequestLogPlan& plan_;
-  const std::span<const std::string> routes_;
+  std::span<const std::string> routes_;
   sql::Database& database_;
   core::Reactor& reactor_;
   const Redaction& redaction_;

@@ -25,7 +25,7 @@
 #include "app/changes.h"
 #include "app/cli.h"
 #include "app/listen.h"
-#include "app/policy_keys.h"
+#include "app/reloader.h"
 #include "app/residents.h"
 #include "app/worker.h"
 #include "base/log.h"
@@ -66,19 +66,6 @@ struct TlsLetter : core::Letter {
   Worker& worker;
   std::shared_ptr<const net::tls::ServerContext> context;
   std::shared_ptr<const net::tls::TicketKeys> tickets;
-};
-
-// Brings a core the policies' new keys. It belongs to itself once it is posted.
-struct KeysLetter : core::Letter {
-  KeysLetter(Worker& worker, const PolicyKeys& keys)
-      : Letter([](core::Letter& letter) noexcept {
-          const std::unique_ptr<KeysLetter> self(static_cast<KeysLetter*>(&letter));
-          self->worker.set_keys(self->keys);
-        }),
-        worker(worker),
-        keys(keys.keys()) {}
-  Worker& worker;
-  const PolicyKeys::Keys keys;
 };
 
 // Every core binds with SO_REUSEPORT, which would let a second program in beside one that serves already: so each
@@ -198,27 +185,28 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
   std::fflush(stdout);
 }
 
-// Until SIGTERM or SIGINT; tends the certificates and the policies' keys meanwhile, and publishes what is new of them.
-template <class PublishTls, class PublishKeys>
-void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, PolicyKeys& keys,
-                      PublishTls publish_tls, PublishKeys publish_keys) {
+// Until SIGTERM or SIGINT. On SIGHUP the files of certificates and keys, and the configuration, are read again; files
+// of certificates and keys also when they have changed.
+template <class PublishTls>
+void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Reloader& reloader,
+                      PublishTls publish_tls) {
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
-  const bool tends = certificates || !keys.empty();
   for (;;) {
+    const bool tends = certificates || reloader.has_keys();
     const int signal = sigtimedwait(&signals, nullptr, tends ? &look_every : nullptr);
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal < 0 && errno != EAGAIN) continue;
-    if (!tends) log_error("SIGHUP: there are no certificates and no keys to read again");
     const bool told = signal == SIGHUP;
     if (certificates && (told ? certificates->reload() : certificates->tend(monotonic_now()))) publish_tls();
-    if (!keys.empty() && (told ? keys.reload() : keys.tend())) publish_keys();
+    reloader.tend_keys(told);
+    if (told) reloader.start();
   }
 }
 
 }  // namespace
 
-int serve(const std::shared_ptr<const Plan>& plan) {
+int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   auto loads = load_residents(*plan);
   if (!loads) {
     std::fputs(loads.error().text.c_str(), stderr);
@@ -255,8 +243,9 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   core::Cores cores({.count = options.cores, .back_end = plan->io.back_end});
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
-  core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   std::vector<Worker*> workers(cores.size());
+  Reloader reloader(file, plan, workers, cores);
+  core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());  // which may run it
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
   std::vector<std::unique_ptr<TroubleLog>> troubles;
@@ -283,7 +272,6 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
     if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
   }
-  PolicyKeys keys(plan->options.policies, plan->keys);
   cores.start([&](core::Core& core) {
     Worker worker(core, plan, threads, troubles, shared, loads->editions, descriptors);
     workers[core.index()] = &worker;
@@ -301,7 +289,8 @@ int serve(const std::shared_ptr<const Plan>& plan) {
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan, workers, changes ? &*changes : nullptr, residents ? &*residents : nullptr);
+      admin.emplace(core, plan->io, workers, threads, &reloader, changes ? &*changes : nullptr,
+                    residents ? &*residents : nullptr);
       admin->listen(*admin_address);
     }
     core.run();
@@ -312,14 +301,9 @@ int serve(const std::shared_ptr<const Plan>& plan) {
   const auto post = [&](unsigned core, auto letter) {
     if (cores.core(core).mailbox().post(*letter)) (void)letter.release();
   };
-  wait_for_the_end(
-      with_hangup, certificates, keys,
-      [&] {
-        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*workers[i], *certificates));
-      },
-      [&] {
-        for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<KeysLetter>(*workers[i], keys));
-      });
+  wait_for_the_end(with_hangup, certificates, reloader, [&] {
+    for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*workers[i], *certificates));
+  });
   std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {

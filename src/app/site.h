@@ -9,7 +9,9 @@
 
 #include "app/plan.h"
 #include "base/reading.h"
+#include "gateway/policy.h"
 #include "http/compress/compression.h"
+#include "http/pin.h"
 #include "http/redirect.h"
 #include "http/router.h"
 
@@ -17,14 +19,18 @@ namespace sluice::app {
 
 class Worker;
 
-// What one core serves of one configuration: the handlers of its routes, and what stands in front of them.
-class Site {
+// What one core serves of one configuration: the handlers of its routes, and what stands in front of them. Exchanges
+// pin it, so that it lasts as long as their answers do.
+class Site final : public http::Pinned {
  public:
-  Site(Worker& worker, const Plan& plan);
-  Site(const Site&) = delete;
+  // `previous`: of which it takes over the policies and the compression that are the same, with what they remember; may
+  // be null.
+  Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous = nullptr);
+  ~Site();
 
   // Adds the routes. Throws what cannot be served. Precondition: the worker has what they ask for.
   void build();
+  [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
   // Whom requests come to first.
   [[nodiscard]] http::Dispatcher& dispatcher() {
     return redirect_ ? static_cast<http::Dispatcher&>(*redirect_) : router_;
@@ -48,14 +54,22 @@ class Site {
     counting_.emplace_back([&counting] { return counting.counters().readings(); });
   }
 
+  // Of its handlers.
   [[nodiscard]] Readings readings() const;
+  // Of what it may share with other sites.
+  [[nodiscard]] Readings shared_readings() const;
+  // By policy of its plan, for the requests from now on.
+  void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
 
  private:
+  void unpinned() override;
+
   Worker& worker_;
-  const Plan& plan_;
+  const std::shared_ptr<const Plan> plan_;
+  std::vector<std::shared_ptr<gateway::Policy>> policies_;  // by index in its options
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<std::function<Readings()>> counting_;
-  const std::unique_ptr<http::compress::Compression> compression_;  // null: off
+  const std::shared_ptr<http::compress::Compression> compression_;  // null: off
   http::Router router_;
   std::optional<http::HttpsRedirect> redirect_;  // in front of them, where it is asked for
 };

@@ -80,8 +80,8 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
       threads_(threads),
       troubles_(troubles),
       redaction_(redaction(plan_->options)),
-      site_(*this, *plan_),
-      server_(core.reactor(), site_.dispatcher(),
+      site_(std::make_unique<Site>(*this, plan_)),
+      server_(core.reactor(), *this,
               server_options(plan_->options.server, plan_->most_body, core.mesh().size(), descriptors), this) {
   giving_back_.spawn(give_memory_back());
   const Options& options = plan_->options;
@@ -91,9 +91,6 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
     auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads, shared[i].get());
     if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
     databases_.push_back(std::move(*opened));
-  }
-  for (std::size_t i = 0; i < options.policies.size(); ++i) {
-    policies_.push_back(gateway::make_policy(options.policies[i].value, plan_->keys[i], core.reactor()));
   }
   for (const auto& store : options.stores) {
     stores_.push_back(
@@ -106,14 +103,14 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
   }
   for (const auto& [changes, database] : plan_->feeds) {
     const api::changes::Feed::Limits limits{.events = changes->options.keep, .bytes = changes->options.keep_bytes};
-    feeds_[changes.get()] = std::make_unique<api::changes::Feed>(core.reactor(), changes->boot, limits);
+    feeds_[changes->path] = std::make_unique<api::changes::Feed>(core.reactor(), changes->boot, limits);
   }
   for (std::size_t i = 0; i < plan_->residents.size(); ++i) {
     const auto& resident = plan_->residents[i].plan;
-    residents_[resident.get()] = std::make_unique<api::resident::Resident>(resident, editions[i], core.reactor(),
+    residents_[resident->name] = std::make_unique<api::resident::Resident>(resident, editions[i], core.reactor(),
                                                                            core.mailbox(), threads, &core.mesh());
   }
-  site_.build();
+  site_->build();
 }
 
 Worker::~Worker() = default;
@@ -142,15 +139,13 @@ void Worker::listen(const core::Address& address, bool secure) {
 
 void Worker::deliver(const Deliveries& deliveries) {
   for (const Delivery& delivery : deliveries) feed(delivery.feed).add(delivery.event);
-  for (const auto& [plan, feed] : feeds_) {
-    if (std::ranges::find(deliveries, plan, &Delivery::feed) != deliveries.end()) feed->wake_all();
-  }
+  for (const Delivery& delivery : deliveries) feed(delivery.feed).wake_all();
 }
 
 void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  for (const auto& [plan, feed] : feeds_) feed->drain();  // streams without an end
+  for (const auto& [path, feed] : feeds_) feed->drain();  // streams without an end
   core_.tasks().spawn([](Worker& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
@@ -170,6 +165,38 @@ void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   }(*this, core_.reactor().now() + grace, cores_left));
 }
 
+void Worker::build_next(std::shared_ptr<const Plan> plan) {
+  next_ = std::make_unique<Site>(*this, std::move(plan), site_.get());
+  next_->set_https_port(https_port_);
+  next_->build();
+}
+
+void Worker::serve_next() {
+  const Plan& plan = *next_->plan();
+  next_->set_keys(plan.keys);
+  if (request_log_) request_log_->set_routes(plan.names);
+  server_.set_most_body(plan.most_body);
+  earlier_.push_back(std::exchange(site_, std::move(next_)));
+  if (earlier_.back()->pins() == 0) unpinned(*earlier_.back());
+}
+
+// Not the site that is served: that is pinned and let go of all the time.
+void Worker::unpinned(Site& site) {
+  const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
+  if (found == earlier_.end()) return;
+  for (Reading& reading : site.readings()) {
+    if (reading.kind != Reading::Kind::counter) continue;
+    const auto same = std::ranges::find_if(
+        ended_, [&](const Reading& one) { return one.name == reading.name && one.labels == reading.labels; });
+    if (same == ended_.end()) {
+      ended_.push_back(std::move(reading));
+    } else {
+      same->value += reading.value;
+    }
+  }
+  earlier_.erase(found);
+}
+
 Worker::Snapshot Worker::snapshot() const {
   const Options& options = plan_->options;
   Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
@@ -185,16 +212,18 @@ Worker::Snapshot Worker::snapshot() const {
     if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
     append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
   }
-  append(all, site_.readings());
+  append(all, site_->readings());
+  append(all, site_->shared_readings());
+  for (const auto& site : earlier_) append(all, site->readings());
+  append(all, ended_);
+  append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
+                     static_cast<double>(earlier_.size()))});
   if (request_log_) append(all, request_log_->counters().readings());
   for (const Plan::Feed& feed : plan_->feeds) {
-    append(all, feeds_.at(feed.plan.get())->counters.readings(), label("http_route", feed.plan->path));
+    append(all, feeds_.at(feed.plan->path)->counters.readings(), label("http_route", feed.plan->path));
   }
   for (const Plan::Resident& resident : plan_->residents) {
-    append(all, residents_.at(resident.plan.get())->counters().readings(), label("resident", resident.plan->name));
-  }
-  for (std::size_t i = 0; i < policies_.size(); ++i) {
-    append(all, policies_[i]->readings(), label("policy", options.policies[i].name.value));
+    append(all, residents_.at(resident.plan->name)->counters().readings(), label("resident", resident.plan->name));
   }
   return result;
 }

@@ -23,7 +23,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "files/store.h"
-#include "gateway/policy.h"
+#include "gateway/jwt/keys.h"
 #include "http/server.h"
 #include "http/websocket/endpoint.h"
 #include "sql/database.h"
@@ -38,8 +38,8 @@ struct Descriptors {
 };
 
 // What one core has whatever it serves: databases, tables, feeds, the server and what it counts; and the site that it
-// serves. Made, used and destroyed on the core.
-class Worker final : http::Observer {
+// serves, one after the other. Made, used and destroyed on the core.
+class Worker final : http::Observer, http::Dispatcher {
  public:
   // Throws what cannot be opened.
   // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null. `editions`: the first of
@@ -57,11 +57,12 @@ class Worker final : http::Observer {
   // By index in the options.
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   [[nodiscard]] TroubleLog* trouble(std::size_t database) { return troubles_[database].get(); }
-  [[nodiscard]] gateway::Policy& policy(std::size_t index) { return *policies_[index]; }
   [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
   // Of a plan that is served.
-  [[nodiscard]] api::changes::Feed& feed(const api::changes::Plan* plan) { return *feeds_.at(plan); }
-  [[nodiscard]] api::resident::Resident& resident(const api::resident::Plan* plan) { return *residents_.at(plan); }
+  [[nodiscard]] api::changes::Feed& feed(const api::changes::Plan* plan) { return *feeds_.at(plan->path); }
+  [[nodiscard]] api::resident::Resident& resident(const api::resident::Plan* plan) {
+    return *residents_.at(plan->name);
+  }
   [[nodiscard]] http::websocket::Echo& echo() { return echo_; }
 
   // For the connections from now on.
@@ -69,11 +70,25 @@ class Worker final : http::Observer {
                std::shared_ptr<const net::tls::TicketKeys> tickets) {
     server_.set_tls(std::move(context), std::move(tickets));
   }
-  void set_https_port(std::uint16_t port) { site_.set_https_port(port); }
-  // By policy, for the requests from now on.
-  void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
-    for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i]->set_keys(keys[i]);
+  void set_https_port(std::uint16_t port) {
+    https_port_ = port;
+    site_->set_https_port(port);
   }
+  // By policy of the plan, for the requests from now on, if that is the one that is served.
+  void set_keys(const Plan& plan, const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
+    if (site_->plan().get() == &plan) site_->set_keys(keys);
+  }
+
+  // What is served next. build_next() makes it ready and throws what cannot be served; then either serve_next(), from
+  // which on every request is answered by it, or forget_next().
+  // Precondition: databases, tables, feeds and all that is of the process are those of the first plan.
+  void build_next(std::shared_ptr<const Plan> plan);
+  void serve_next();
+  void forget_next() { next_.reset(); }
+  // The earlier sites that answers still need.
+  [[nodiscard]] std::size_t earlier_sites() const { return earlier_.size(); }
+  // Of routes, by id: those of earlier sites too.
+  [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
@@ -103,25 +118,35 @@ class Worker final : http::Observer {
   [[nodiscard]] Snapshot snapshot() const;
 
  private:
+  friend class Site;
   void completed(const http::Completion& completion) override;
+  [[nodiscard]] core::Async<http::Response> dispatch(http::Exchange& exchange) override {
+    exchange.pin = http::Pin(*site_);
+    return site_->dispatcher().dispatch(exchange);
+  }
+  // Nothing needs the site any more.
+  void unpinned(Site& site);
   core::Task<void> give_memory_back();
 
   core::Core& core_;
-  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const Plan> plan_;  // the first
   core::BlockingPool& threads_;
   const std::span<const std::unique_ptr<TroubleLog>> troubles_;  // by database
   std::vector<std::unique_ptr<sql::Database>> databases_;
-  std::map<const api::resident::Plan*, std::unique_ptr<api::resident::Resident>> residents_;
-  std::map<const api::changes::Plan*, std::unique_ptr<api::changes::Feed>> feeds_;
+  std::map<std::string, std::unique_ptr<api::resident::Resident>> residents_;  // by name
+  std::map<std::string, std::unique_ptr<api::changes::Feed>> feeds_;           // by path
   http::websocket::Echo echo_;
-  std::vector<std::unique_ptr<gateway::Policy>> policies_;
   std::vector<std::unique_ptr<files::Store>> stores_;
   RequestMetrics requests_;
   const Redaction redaction_;  // of both logs
   std::optional<AccessLog> access_log_;
   std::unique_ptr<RequestLog> request_log_;  // null: off
   core::TaskGroup writing_log_;
-  Site site_;
+  std::uint16_t https_port_ = 443;
+  Readings ended_;  // what the handlers of sites that have ended had counted
+  std::vector<std::unique_ptr<Site>> earlier_;
+  std::unique_ptr<Site> site_;
+  std::unique_ptr<Site> next_;
   http::Server server_;
   core::TaskGroup giving_back_;
   bool draining_ = false;

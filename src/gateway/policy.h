@@ -18,7 +18,7 @@ class Policy : public http::Filter {
   [[nodiscard]] virtual Readings readings() const { return {}; }
 };
 
-// `keys`: null for a type that has none. `options` and `reactor` outlive it.
+// `keys`: null for a type that has none. `reactor` outlives it.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyOptions& options, std::shared_ptr<const jwt::KeySet> keys,
                                                   const core::Reactor& reactor);
 

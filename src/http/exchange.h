@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/task.h"
+#include "http/pin.h"
 #include "http/request.h"
 #include "http/response.h"
 
@@ -37,6 +38,8 @@ class Exchange {
   ~Exchange() { end({}); }
 
   Request request;
+  // What the answer needs until it has ended, its body and what follows an upgrade included.
+  Pin pin;
   // The methods that the route takes, as an Allow field lists them; from before() on.
   std::string_view allow;
 
@@ -50,13 +53,14 @@ class Exchange {
   void end(const Outcome& outcome) {
     if (asked_ != 0) end_slowly(outcome);
   }
-  // Ends it, and forgets what filters and the router found: ready for the next request.
+  // Ends it, and forgets what filters and the router found: ready for the next request. The response is gone before.
   void reset() {
     end({});
     request.body = nullptr;
     request.extension = {};
     request.route = 0;
     request.findings = {};
+    pin.release();
   }
 
  private:

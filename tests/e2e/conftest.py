@@ -56,6 +56,12 @@ class Server:
         except OSError:
             return 0, ""
 
+    def sample(self, name):
+        """A number of /metrics; `name` with its labels, if it has any."""
+        status, text = self.admin("/metrics")
+        assert status == 200
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
+
     def wait(self, path="/readyz", seconds=15):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -111,6 +117,7 @@ def sluice(tmp_path):
                             f'[admin]\nlisten = "127.0.0.1:{admin_port}"\n{config}\n')
         environment = {"LISTEN": f"127.0.0.1:{port}", "ADMIN": f"127.0.0.1:{admin_port}", **(env or {})}
         started = Server(file, tmp_path, environment, port, admin_port, limits)
+        started.file = file
         running.append(started)
         return started.wait(ready)
 

@@ -155,10 +155,6 @@ root = "{site}"
 '''
 
 
-def sample(server, name):
-    return int(server.admin("/metrics")[1].split(f"\n{name} ")[1].split()[0])
-
-
 def log_entries(server):
     return [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
 
@@ -182,7 +178,7 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     assert page.run("refusal('/hello.txt', 'DELETE')")["status"] == 405
     assert page.run("refusal('/none', 'GET')")["status"] == 404
     assert page.run("refusal('/echo', 'GET')")["status"] == (405 if http2 else 426)
-    connections = sample(server, "sluice_connections_total")
+    connections = server.sample("sluice_connections_total")
     assert page.run("talk('/echo', ['soap', 'chat'])") == {
         "same": True, "protocol": "chat", "extensions": "permessage-deflate", "code": 3000, "wasClean": True}
     assert page.run("fails('/others')") == 1006
@@ -191,7 +187,7 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     assert [each.get("same", each.get("count")) for each in both] == [True, True, 50_000]
 
     # Over HTTP/2 they are streams of the page's connection.
-    more = sample(server, "sluice_connections_total") - connections
+    more = server.sample("sluice_connections_total") - connections
     assert more == 0 if http2 else more >= 3, more
 
     used = page.run("protocols()")
@@ -204,7 +200,7 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     opened, refused = (("CONNECT", 200), ("CONNECT", 403)) if http2 else (("GET", 101), ("GET", 403))
     assert talks.count(opened) == 3 and talks.count(refused) == 1, talks
     assert any(entry["target"] == "/sound.wav" and entry["status"] == 206 for entry in log)
-    assert sample(server, "sluice_websockets_total") == 3 and sample(server, "sluice_websockets_lost_total") == 0
+    assert server.sample("sluice_websockets_total") == 3 and server.sample("sluice_websockets_lost_total") == 0
 
 
 CROSS_ORIGIN = '''

@@ -97,6 +97,7 @@ sluice_connections_open gauge - Connections of clients.
 sluice_connections_refused_total counter - Connections answered 503: over the limit.
 sluice_connections_total counter - Connections accepted.
 sluice_cores gauge - Worker threads.
+sluice_earlier_configurations gauge - Replaced configurations that answers still need, of all cores.
 sluice_files_cache_bytes gauge - Bytes of the files in memory in the cache.
 sluice_files_cache_files gauge - Files in memory or open in the cache.
 sluice_files_cache_hits_total counter - Requests for files answered from the cache as it was.
@@ -119,6 +120,7 @@ sluice_postgres_reprepared_total counter database Requests repeated because the 
 sluice_postgres_requests_total counter connection,database Statements sent.
 sluice_postgres_retries_total counter database Requests repeated after their connection was lost.
 sluice_postgres_unavailable_total counter database Requests that got no connection.
+sluice_reloads_total counter result Times that the configuration was to be read again, by what came of it.
 sluice_request_log_dropped_total counter - Requests that it could not write.
 sluice_request_log_rows_total counter - Requests that [request_log] wrote to its table.
 sluice_resident_age_seconds gauge resident Since the database was last asked with success.

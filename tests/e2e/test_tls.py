@@ -388,7 +388,7 @@ def test_files_that_change_are_noticed(secure, authority):
 def test_sighup_without_tls_is_survived(sluice, files):
     server = sluice(files)
     server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "SIGHUP" in server.log)
+    wait_for(lambda: "the configuration has been read again" in server.log)
     assert server.get("/hello.txt").status == 200
 
 

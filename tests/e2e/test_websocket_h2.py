@@ -14,10 +14,6 @@ ENABLE_CONNECT_PROTOCOL = 8
 CANCEL = 8
 
 
-def sample(server, name):
-    return int(server.admin("/metrics")[1].split(f"\n{name} ")[1].split()[0])
-
-
 def wait_for(condition, seconds=20):
     end = time.monotonic() + seconds
     while not condition():
@@ -34,7 +30,7 @@ def test_echo_and_close(sluice):
         client.say(TEXT, "Grüße")
         got = client.frame()
         assert got.opcode == TEXT and got.payload.decode() == "Grüße"
-        assert sample(server, "sluice_websockets_open") == 1
+        assert server.sample("sluice_websockets_open") == 1
         # The request is over with its answer: it is in the log, and is not counted as active.
         assert '"method":"CONNECT","target":"/echo"' in server.log and '"status":200' in server.log
         client.close_with(1000)
@@ -115,7 +111,7 @@ def test_frames_may_come_with_the_handshake(sluice):
         with pytest.raises(Broken):
             client.frame()
         assert client.ended
-    wait_for(lambda: sample(server, "sluice_websockets_lost_total") == 1)
+    wait_for(lambda: server.sample("sluice_websockets_lost_total") == 1)
 
 
 # ---- beside each other ----
@@ -139,7 +135,7 @@ def test_many_on_one_connection(sluice, site):
         assert clients[7].frame().payload == big
         for client in clients:
             client.close_with(1000)
-        assert sample(server, "sluice_connections_total") == 1
+        assert server.sample("sluice_connections_total") == 1
 
 
 def test_a_reset_is_that_conversations_own(sluice):
@@ -150,8 +146,8 @@ def test_a_reset_is_that_conversations_own(sluice):
         other.cancel()
         first.say(TEXT, b"undisturbed")
         assert first.frame().payload == b"undisturbed"
-        wait_for(lambda: sample(server, "sluice_websockets_open") == 1)
-        assert sample(server, "sluice_websockets_lost_total") == 1
+        wait_for(lambda: server.sample("sluice_websockets_open") == 1)
+        assert server.sample("sluice_websockets_lost_total") == 1
         again = WebSocketOverHttp2(server.port, beside=first)
         again.close_with(1001)
         first.close_with(1000)
@@ -203,7 +199,7 @@ def test_silent_clients_are_pinged_and_cut(sluice):
                 assert silent.frame().opcode == PING
         other.say(TEXT, b"x")
         assert other.frame().payload == b"x"
-        assert sample(server, "sluice_websockets_lost_total") == 1
+        assert server.sample("sluice_websockets_lost_total") == 1
 
 
 def test_sigterm_says_going_away(sluice):
@@ -231,9 +227,9 @@ def test_a_client_that_vanishes(sluice):
         WebSocketOverHttp2(server.port, beside=first).send(payload)
         first.send(payload)
         first.close()
-    wait_for(lambda: sample(server, "sluice_websockets_lost_total") == 6)
-    assert sample(server, "sluice_websockets_open") == 0
-    wait_for(lambda: sample(server, "sluice_connections_open") == 0)
+    wait_for(lambda: server.sample("sluice_websockets_lost_total") == 6)
+    assert server.sample("sluice_websockets_open") == 0
+    wait_for(lambda: server.sample("sluice_connections_open") == 0)
 
 
 def test_many_idle_conversations(sluice):

@@ -41,7 +41,6 @@ struct Preparation {
   const config::Source& source;
   std::vector<config::Diagnostic>& errors;
   std::vector<Opened> databases;        // by index in options.databases
-  std::string boot;                     // what the ids of events begin with
   std::set<std::string> used_policies;  // by name
 };
 

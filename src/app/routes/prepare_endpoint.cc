@@ -55,7 +55,7 @@ EndpointPreparation::EndpointPreparation(Preparation& preparation, const api::En
       database_options_(preparation.options().databases[database].value),
       database_(*preparation.databases[database].database),
       all_(preparation.options()),
-      boot_(preparation.boot),
+      boot_(preparation.plan.boot),
       source_(preparation.source),
       constraints_(preparation.databases[database].constraints),
       errors_(preparation.errors),

@@ -92,7 +92,7 @@ void Server::run(const config::Config& config, const Signals& signals, pid_t par
       code = plan.error().exit_code;
     } else {
       std::fflush(stdout);
-      code = serve(*plan);
+      code = serve(config.source.name(), *plan);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice: %s\n", error.what());

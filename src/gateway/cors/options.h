@@ -18,8 +18,9 @@ struct Options {
   std::vector<Located<std::string>> origins;
   bool credentials = false;
   std::vector<std::string> headers = {"*"};
-  std::vector<std::string> expose = {"ETag",        "Location",         "Row-Count",           "X-Total-Count", "Age", "Allow",
-                                     "Retry-After", "WWW-Authenticate", "Content-Disposition", "Content-Range"};
+  std::vector<std::string> expose = {
+      "ETag",  "Location",    "Row-Count",        "X-Total-Count",       "Age",
+      "Allow", "Retry-After", "WWW-Authenticate", "Content-Disposition", "Content-Range"};
   Duration max_age = 10min;
 
   static std::string check_header(std::string_view text) {

@@ -13,7 +13,7 @@ namespace sluice::gateway::cors {
 // nobody; what it does not allow, the browser keeps from the page.
 class CorsPolicy final : public Policy {
  public:
-  explicit CorsPolicy(const Options& options);  // which outlives it
+  explicit CorsPolicy(const Options& options);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
@@ -24,7 +24,7 @@ class CorsPolicy final : public Policy {
   // Who may read the answer. `origin`: empty for a request that may not.
   void add_origin(http::Response& response, std::string_view origin) const;
 
-  const Options& options_;
+  const Options options_;
   bool any_ = false;     // origin, and the answer is the same for all
   std::string headers_;  // "" : those that are asked for
   const std::string expose_;

@@ -396,6 +396,7 @@ void Connection::change_protocol(Response response, std::size_t head_size) {
   report(&request, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);
+  upgrade_pin_ = std::move(work_->exchange.pin);
 }
 
 core::Task<void> Connection::run_upgrade() {
@@ -407,6 +408,7 @@ core::Task<void> Connection::run_upgrade() {
   if (server_.draining_) upgrade_->drain();
   co_await upgrade_->run(tunnel);
   upgrade_.reset();
+  upgrade_pin_.release();
   work_ = server_.take_workspace();
   co_await linger();
 }

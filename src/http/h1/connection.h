@@ -132,6 +132,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   Presence* presence_ = nullptr;      // while a handler or a stream is waited for
+  Pin upgrade_pin_;                   // what that needs
   std::unique_ptr<Upgrade> upgrade_;  // whom it has been handed over to
   Connection* next_ = nullptr;        // the server's list, once it is open
   Connection* previous_ = nullptr;

@@ -601,10 +601,11 @@ void Session::cut_answers_of(const void* owner) {
 void Session::hand_over(Stream& stream) {
   SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
   report(stream, false);
-  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
+  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.exchange.pin), std::move(stream.response.upgrade)));
 }
 
-core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade) {
+// `pin` is held for as long as the upgrade is: parameters end in the reverse order.
+core::Task<void> Session::run_upgrade(Session& session, Stream& stream, Pin /*pin*/, std::unique_ptr<Upgrade> upgrade) {
   try {
     Tunnel tunnel(session, stream, *upgrade);
     if (session.drain_ != Drain::no) upgrade->drain();

@@ -101,7 +101,7 @@ class Session {
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
   void hand_over(Stream& stream);
-  static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade);
+  static core::Task<void> run_upgrade(Session& session, Stream& stream, Pin pin, std::unique_ptr<Upgrade> upgrade);
   void send_tunnelled(Stream& stream);
   void end_tunnelled(Stream& stream, bool cut);
   void lend_back(Buffer& arrived);

@@ -84,6 +84,8 @@ void Stream::reset() {
   session = nullptr;
   id = 0;
   next = previous = nullptr;
+  response.body.emplace<std::monostate>();
+  response.upgrade.reset();
   forget_request();
   exchange.request.method = {};
   state_ = State::head;
@@ -93,8 +95,6 @@ void Stream::reset() {
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
   drops_body = false;
-  response.body.emplace<std::monostate>();
-  response.upgrade.reset();
   tunnelled = false;
   tunnel = nullptr;
   forget(pulled);

@@ -1,0 +1,229 @@
+#include "app/reloader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/config/difference.h"
+#include "app/config/load.h"
+#include "app/prepare.h"
+#include "app/worker.h"
+#include "base/log.h"
+
+namespace sluice::app {
+namespace {
+
+// Brings a core something to do. It belongs to itself once it is posted.
+template <class Fn>
+struct Order : core::Letter {
+  explicit Order(Fn run)
+      : Letter([](core::Letter& letter) noexcept {
+          const std::unique_ptr<Order> self(static_cast<Order*>(&letter));
+          self->run();
+        }),
+        run(std::move(run)) {}
+  Fn run;
+};
+
+// What all cores have to say of an order.
+struct Answers {
+  std::mutex mutex;
+  std::condition_variable came;
+  std::size_t awaited = 0;
+  std::optional<std::string> fault;
+
+  void add(std::optional<std::string> wrong) {
+    const std::lock_guard lock(mutex);
+    if (wrong && !fault) fault = std::move(wrong);
+    if (--awaited == 0) came.notify_one();
+  }
+};
+
+std::string feeds_differ(const Plan& plan, const Plan& next) {
+  for (const auto& [one, other] : {std::pair(&plan, &next), std::pair(&next, &plan)}) {
+    for (const Plan::Feed& feed : one->feeds) {
+      const auto same = [&](const Plan::Feed& it) {
+        return it.plan->path == feed.plan->path && it.database == feed.database &&
+               config::first_difference(it.plan->options, feed.plan->options).empty();
+      };
+      if (!std::ranges::any_of(other->feeds, same)) return feed.plan->path;
+    }
+  }
+  return {};
+}
+
+// Where the file differs in what only a restart changes.
+std::vector<config::Diagnostic> fixed_differences(const Options& served, const Options& next) {
+  std::vector<config::Diagnostic> all;
+  const auto complain = [&](Position position, const std::string& what) {
+    all.push_back({position, what + " is not as it was when the program started", "that needs a restart"});
+  };
+  if (const auto key = config::first_difference(served.server, next.server); !key.empty()) {
+    complain({}, fmt::format("[server] {}", key));
+  }
+  if (const auto key = config::first_difference(served.admin, next.admin); !key.empty()) {
+    complain(next.admin.listen.position, fmt::format("[admin] {}", key));
+  }
+  const auto compare = [&](const char* what, const auto& before, const auto& now, auto name_of, auto place_of) {
+    for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+      const bool same = i < before.size() && i < now.size() && config::detail::Same::same(before[i], now[i]);
+      if (same) continue;
+      complain(i < now.size() ? place_of(now[i]) : Position{},
+               fmt::format("{} {}", what, name_of(i < now.size() ? now[i] : before[i])));
+      return;
+    }
+  };
+  const auto name = [](const auto& one) { return one.name.value; };
+  const auto place = [](const auto& one) { return one.name.position; };
+  compare("[database]", served.databases, next.databases, name, place);
+  compare("[[resident]]", served.residents, next.residents, name, place);
+  compare("[store]", served.stores, next.stores, name, place);
+  if (!config::detail::Same::same(served.request_log, next.request_log)) complain({}, "[request_log]");
+  if (!all.empty()) return all;
+  for (const auto& database : next.databases) {
+    if (database.value.is_sqlite() && next.writes_to(database.name.value) && !served.writes_to(database.name.value)) {
+      all.push_back({database.name.position,
+                     fmt::format("nothing wrote to the database \"{}\" when the program started", database.name.value),
+                     "that something does needs a restart"});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
+                   core::Cores& cores)
+    : file_(std::move(file)), workers_(workers), cores_(cores), kept_(std::make_unique<Kept>(std::move(plan))) {}
+
+Reloader::~Reloader() {
+  if (thread_.joinable()) thread_.join();
+}
+
+template <class Fn>
+std::optional<std::string> Reloader::on_every_core(Fn what) {
+  const auto answers = std::make_shared<Answers>();
+  answers->awaited = workers_.size();
+  for (unsigned i = 0; i < workers_.size(); ++i) {
+    auto run = [answers, what, &worker = *workers_[i]] {
+      std::optional<std::string> wrong;
+      try {
+        wrong = what(worker);
+      } catch (const std::exception& error) {
+        wrong = error.what();
+      }
+      answers->add(std::move(wrong));
+    };
+    auto order = std::make_unique<Order<decltype(run)>>(std::move(run));
+    if (cores_.core(i).mailbox().post(*order)) {
+      (void)order.release();
+    } else {
+      answers->add("the server is ending");
+    }
+  }
+  std::unique_lock lock(answers->mutex);
+  answers->came.wait(lock, [&] { return answers->awaited == 0; });
+  return std::move(answers->fault);
+}
+
+std::optional<std::string> Reloader::reload() {
+  const std::lock_guard lock(reloading_);
+  std::optional<std::string> wrong;
+  try {
+    wrong = try_reload();
+  } catch (const std::exception& error) {
+    wrong = error.what();
+  }
+  if (wrong) {
+    ++refused_;
+    log_error("the configuration is not read again; nothing has changed: " + *wrong);
+  } else {
+    ++done_;
+    log_error("the configuration has been read again");
+  }
+  return wrong;
+}
+
+std::optional<std::string> Reloader::try_reload() {
+  const std::shared_ptr<const Plan> served = [&] {
+    const std::lock_guard lock(keeping_);
+    return kept_->plan;
+  }();
+  const auto config = config::load(file_, config::process_environment);
+  if (!config) return config.error().text();
+  if (auto fixed = fixed_differences(served->options, config->options); !fixed.empty()) {
+    return config::Errors{.source = config->source, .list = std::move(fixed)}.text();
+  }
+  auto prepared = prepare(*config, false, served.get());
+  if (!prepared) return std::move(prepared.error().text);
+  const std::shared_ptr<const Plan> next = std::move(*prepared);
+  if (const std::string path = feeds_differ(*served, *next); !path.empty()) {
+    return "the change stream " + path + " is not as it was when the program started; that needs a restart\n";
+  }
+  for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
+
+  const auto built = on_every_core([next](Worker& worker) -> std::optional<std::string> {
+    if (worker.draining()) return "the server is ending";
+    if (worker.earlier_sites() >= most_earlier) {
+      return fmt::format("answers of {} earlier configurations are still under way", most_earlier);
+    }
+    worker.build_next(next);
+    return std::nullopt;
+  });
+  if (built) {
+    (void)on_every_core([](Worker& worker) -> std::optional<std::string> {
+      worker.forget_next();
+      return std::nullopt;
+    });
+    return *built;
+  }
+  // Nothing of this can fail but by the end of the server.
+  (void)on_every_core([](Worker& worker) -> std::optional<std::string> {
+    worker.serve_next();
+    return std::nullopt;
+  });
+  auto kept = std::make_unique<Kept>(next);
+  const std::lock_guard lock(keeping_);
+  kept_ = std::move(kept);
+  return std::nullopt;
+}
+
+void Reloader::start() {
+  if (runs_.exchange(true)) return;
+  if (thread_.joinable()) thread_.join();
+  thread_ = std::thread([this] {
+    (void)reload();
+    runs_ = false;
+  });
+}
+
+bool Reloader::has_keys() {
+  const std::lock_guard lock(keeping_);
+  return !kept_->keys.empty();
+}
+
+void Reloader::tend_keys(bool told) {
+  const std::lock_guard lock(keeping_);
+  if (kept_->keys.empty() || !(told ? kept_->keys.reload() : kept_->keys.tend())) return;
+  for (unsigned i = 0; i < workers_.size(); ++i) {
+    auto bring = [plan = kept_->plan, keys = kept_->keys.keys(), &worker = *workers_[i]] {
+      worker.set_keys(*plan, keys);
+    };
+    auto order = std::make_unique<Order<decltype(bring)>>(std::move(bring));
+    if (cores_.core(i).mailbox().post(*order)) (void)order.release();
+  }
+}
+
+Readings Reloader::readings() const {
+  const auto of = [](const char* result, std::uint64_t count) {
+    return counter("sluice_reloads_total", "Times that the configuration was to be read again, by what came of it.",
+                   static_cast<double>(count), label("result", result));
+  };
+  return {of("done", done_), of("refused", refused_)};
+}
+
+}  // namespace sluice::app

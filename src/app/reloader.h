@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "app/plan.h"
+#include "app/policy_keys.h"
+#include "base/reading.h"
+#include "core/core.h"
+
+namespace sluice::app {
+
+class Worker;
+
+// Reads the configuration again while the program runs, and has every core serve what it says: routes, policies, errors
+// and compression. All else needs a restart, and a file in which it differs is refused. A file that is wrong changes
+// nothing.
+class Reloader {
+ public:
+  // Earlier configurations that answers of one core may still need; with more of them a reload is refused.
+  static constexpr std::size_t most_earlier = 8;
+
+  // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it.
+  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores);
+  Reloader(const Reloader&) = delete;
+  ~Reloader();
+
+  // What was wrong; nothing: every request that begins from now on is answered by the new configuration. It blocks,
+  // also while another one runs; not for a core.
+  [[nodiscard]] std::optional<std::string> reload();
+  // The same on a thread of its own, where what is wrong goes into the log. One that runs already goes on instead.
+  void start();
+
+  // Tends the keys of what is served; `told`: reads them again in any case. Not for a core.
+  void tend_keys(bool told);
+  // Whether what is served has keys in files.
+  [[nodiscard]] bool has_keys();
+
+  [[nodiscard]] Readings readings() const;
+
+ private:
+  // Keys of one plan.
+  struct Kept {
+    explicit Kept(std::shared_ptr<const Plan> served)
+        : plan(std::move(served)), keys(plan->options.policies, plan->keys) {}
+    std::shared_ptr<const Plan> plan;
+    PolicyKeys keys;
+  };
+
+  [[nodiscard]] std::optional<std::string> try_reload();
+  // Runs `what(worker)` on every core and waits for all; what one of them has thrown, or that it has ended.
+  template <class Fn>
+  [[nodiscard]] std::optional<std::string> on_every_core(Fn what);
+
+  const std::string file_;
+  const std::span<Worker* const> workers_;
+  core::Cores& cores_;
+  std::mutex reloading_;
+  std::mutex keeping_;  // guards kept_
+  std::unique_ptr<Kept> kept_;
+  std::thread thread_;
+  std::atomic<bool> runs_{false};  // thread_
+  std::atomic<std::uint64_t> done_{0};
+  std::atomic<std::uint64_t> refused_{0};
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,329 @@
+"""A configuration that is read again while the program serves: POST /reload and SIGHUP."""
+import http.client
+import json
+import signal
+import socket
+import sqlite3
+import threading
+import time
+
+import pytest
+
+import http2
+from tokens import Secret
+from websocket import TEXT, WebSocket
+
+ROWS = 200_000
+
+
+def reload(server, *fields):
+    """(status, text) of POST /reload."""
+    with socket.create_connection(("127.0.0.1", server.admin_port), timeout=60) as client:
+        lines = "".join(f"{field}\r\n" for field in fields or ["Host: localhost"])
+        client.sendall(f"POST /reload HTTP/1.1\r\n{lines}Connection: close\r\nContent-Length: 0\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        return answer.status, answer.read().decode()
+
+
+def write(server, config):
+    """The same [server] and [admin], and this behind them."""
+    head = server.file.read_text().split("\n[database", 1)[0].split("\n#", 1)[0]
+    server.file.write_text(f"{head}\n# routes\n{config}")
+
+
+def generation(n, more=""):
+    """Its answers tell of themselves by SQL, by the path, and by who may read them."""
+    return f'''
+[database.main]
+url = "sqlite:main.db"
+[policy.web]
+type = "cors"
+origins = ["https://g{n}.example", "https://all.example"]
+expose = ["X-Generation-{n}"]
+[[endpoint]]
+path = "/which"
+get = "SELECT {n} AS generation"
+use = ["web"]
+[[endpoint]]
+path = "/only/{n}"
+get = "SELECT {n} AS generation"
+[[endpoint]]
+path = "/many"
+get = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+         SELECT i, {n} AS generation, 'some more text that makes the rows longer' AS text FROM n"""
+[[endpoint]]
+path = "/things"
+get = "SELECT id FROM things"
+post = "INSERT INTO things (id) VALUES (:id)"
+changes = {{ tables = ["things"] }}
+[[resident]]
+name = "known"
+query = "SELECT id, name FROM known"
+key = "id"
+use = ["web"]
+[[websocket]]
+path = "/echo"
+handler = "echo"
+{more}'''
+
+
+@pytest.fixture
+def server(sluice, tmp_path):
+    with sqlite3.connect(tmp_path / "main.db") as database:
+        database.executescript("PRAGMA journal_mode = WAL; CREATE TABLE things (id INTEGER PRIMARY KEY);"
+                               "CREATE TABLE known (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO known VALUES (1, 'one')")
+    database.close()
+    started = sluice("# routes\n" + generation(1), server="cores = 2\n")
+    return started
+
+
+def which(server, **options):
+    answer = server.get("/which", "Origin: https://all.example", **options)
+    assert answer.status == 200
+    (name,) = [value for field, value in answer.fields if field == "access-control-expose-headers"]
+    number = json.loads(answer.body)[0]["generation"]
+    assert name == f"X-Generation-{number}"
+    return number
+
+
+def test_the_next_request_is_answered_by_the_new_file(server):
+    assert which(server) == 1 and server.get("/only/1").status == 200 and server.get("/only/2").status == 404
+    write(server, generation(2))
+    assert reload(server) == (200, "The configuration has been read again.\n")
+    with http2.Client(server.port) as client:
+        for _ in range(8):  # on every core
+            assert which(server) == 2
+            assert server.get("/only/1").status == 404 and server.get("/only/2").status == 200
+            assert server.get("/known/1", "Origin: https://g2.example").get("access-control-allow-origin") == "https://g2.example"
+        assert client.get("/only/2").status == 200
+    assert server.sample('sluice_reloads_total{result="done"}') == 1
+    # What a route has counted goes on, by its name.
+    write(server, generation(1))
+    assert reload(server)[0] == 200
+    assert server.get("/only/1").status == 200
+    _, text = server.admin("/metrics")
+    counted = {line for line in text.splitlines() if line.startswith("http_server_request_duration_seconds_count")}
+    assert any('http_route="/only/1"' in line and line.endswith(" 2") for line in counted), counted
+    assert any('http_route="/only/2"' in line and line.endswith(" 9") for line in counted), counted
+
+
+def test_sighup_reads_it_too(server):
+    write(server, generation(2))
+    server.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 30
+    while "the configuration has been read again" not in server.log:
+        assert time.monotonic() < end, server.log
+        time.sleep(0.02)
+    assert which(server) == 2
+
+
+BROKEN = {
+    "no TOML": ("[[endpoint\n", ":"),
+    "an unknown key": ('[[files]]\npath = "/"\nroot = "."\nrooot = "x"\n', 'unknown key "rooot"'),
+    "SQL": ('[[endpoint]]\npath = "/x"\nget = "SELECT absent FROM nowhere"\n', "no such table"),
+    "a path twice": ('[[endpoint]]\npath = "/which"\nget = "SELECT 1"\n', "line"),
+    "no such policy": ('[[endpoint]]\npath = "/x"\nget = "SELECT 1 AS n"\nuse = ["none"]\n', "there is no [policy.none]"),
+    "a folder that is not there": ('[[files]]\npath = "/f"\nroot = "not/there"\n', "not/there"),
+    "another resident table": ('[[resident]]\nname = "more"\nquery = "SELECT 1 AS id"\n', "needs a restart"),
+    "another change stream": ('[[endpoint]]\npath = "/x"\nget = "SELECT id FROM things"\nchanges = { tables = ["things"] }\n',
+                              "/x/changes"),
+    "a key that is no key": ('[policy.auth]\ntype = "jwt"\nsecret = "short"\n[[endpoint]]\npath = "/x"\nget = "SELECT 1 AS n"\n'
+                             'use = ["auth"]\n', "HS256 needs 32"),
+}
+
+
+def test_a_wrong_file_changes_nothing(server):
+    for count, (what, (more, told)) in enumerate(BROKEN.items(), 1):
+        write(server, generation(2, more))
+        status, text = reload(server)
+        assert status == 422 and told in text, (what, status, text)
+        assert which(server) == 1 and server.get("/only/2").status == 404, what
+        assert text.splitlines()[0] in server.log
+        assert server.sample('sluice_reloads_total{result="refused"}') == count
+    written = server.file.read_text()
+    for there, instead, told in (("cores = 2", "cores = 1", "[server] cores"),
+                                 ('url = "sqlite:main.db"', 'url = "sqlite:main.db"\nstatement_timeout = "7s"', "[database] main")):
+        write(server, generation(2))
+        server.file.write_text(server.file.read_text().replace(there, instead))
+        status, text = reload(server)
+        assert status == 422 and told in text and "needs a restart" in text, (there, text)
+    server.file.unlink()
+    assert reload(server)[0] == 422
+    server.file.write_text(written)
+    write(server, generation(3))
+    assert reload(server)[0] == 200 and which(server) == 3
+
+
+def test_only_an_operator_may_ask(server):
+    write(server, generation(2))
+    for fields, status in (
+            (["Host: localhost", "Origin: https://evil.example"], 403), (["Host: evil.example"], 403),
+            (["Host: localhost.evil.example"], 403), (["Host: localhost", "Origin: null"], 403)):
+        assert reload(server, *fields)[0] == status, fields
+    assert server.admin("/reload")[0] == 405
+    assert which(server) == 1
+    for host in ("127.0.0.1:80", "[::1]", "localhost:1"):
+        assert reload(server, f"Host: {host}")[0] == 200, host
+    assert which(server) == 2
+
+
+def test_what_runs_goes_on(server):
+    """A long answer ends with the rows of the file that it began with; streams and WebSockets stay."""
+    with server.connect() as slow, server.connect() as stream, server.connect() as kept, http2.Client(server.port) as multiplexed:
+        slow.sip = 4096
+        slow.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert b"200 OK" in slow._until(b"\r\n")
+        stream.send("GET /things/changes HTTP/1.1\r\nHost: test\r\n\r\n")
+        stream._until(b"\r\n\r\n")
+        assert kept.get("/only/1").status == 200
+        talk = WebSocket(server.port, "/echo")
+        assert multiplexed.get("/only/1").status == 200
+        for number in (2, 3, 4):
+            write(server, generation(number))
+            assert reload(server)[0] == 200
+        assert kept.get("/only/4").status == 200 and kept.get("/only/1").status == 404
+        assert multiplexed.get("/only/4").status == 200
+        assert server.get("/things", "Content-Type: application/json", method="GET").status == 200
+        with server.connect() as writer:
+            assert writer.call("POST", "/things", b'{"id": 7}', "Content-Type: application/json").status // 100 == 2
+        assert b"id: " in stream._until(b"data:")
+        talk.say(TEXT, b"still here")
+        assert talk.frame().payload == b"still here"
+        assert server.sample("sluice_earlier_configurations") >= 1
+        head = slow._until(b"\r\n\r\n")
+        assert b"chunked" in head
+        body = b""
+        while size := int(slow._until(b"\r\n"), 16):
+            body += slow._exactly(size)
+            slow._exactly(2)
+        rows = json.loads(body)
+        assert len(rows) == ROWS and {row["generation"] for row in rows} == {1}
+        talk.close()
+    end = time.monotonic() + 30
+    while server.sample("sluice_earlier_configurations") != 0:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_at_most_eight_earlier_configurations_stay(server):
+    with server.connect() as first:
+        slow = [first]
+        try:
+            for number in range(2, 100):
+                one = server.connect()
+                slow.append(one)
+                one.sip = 1024
+                one.send("GET /things/changes HTTP/1.1\r\nHost: test\r\n\r\n")
+                one._until(b"\r\n\r\n")
+                write(server, generation(number))
+                status, text = reload(server)
+                if status != 200:
+                    break
+            assert status == 422 and "earlier configurations" in text
+        finally:
+            for one in slow[1:]:
+                one.close()
+    end = time.monotonic() + 30
+    while reload(server)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_no_request_fails_or_sees_two(server):
+    """Clients of both versions, while one generation follows the other."""
+    stop, seen, faults = threading.Event(), set(), []
+
+    def ask_http1():
+        with server.connect() as client:
+            while not stop.is_set():
+                answer = client.get("/which", "Origin: https://all.example")
+                (name,) = [value for field, value in answer.fields if field == "access-control-expose-headers"]
+                number = json.loads(answer.body)[0]["generation"] if answer.status == 200 else None
+                if name != f"X-Generation-{number}":
+                    faults.append((answer.status, name, answer.body))
+                seen.add(number)
+
+    def ask_http2():
+        with http2.Client(server.port) as client:
+            while not stop.is_set():
+                answer = client.get("/which", fields=[("origin", "https://all.example")])
+                number = json.loads(answer.body)[0]["generation"] if answer.status == 200 else None
+                if answer.fields.get("access-control-expose-headers") != f"X-Generation-{number}":
+                    faults.append((answer.status, answer.fields, answer.body))
+                seen.add(number)
+
+    def guarded(run):
+        try:
+            run()
+        except Exception as error:  # noqa: BLE001: told by the test
+            faults.append(repr(error))
+
+    threads = [threading.Thread(target=guarded, args=[run]) for run in [ask_http1] * 6 + [ask_http2] * 2]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(2, 22):
+            write(server, generation(number))
+            assert reload(server)[0] == 200
+            assert which(server) == number
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not faults, faults[:5]
+    assert len(seen) > 2
+    assert server.sample('sluice_reloads_total{result="done"}') == 20
+    assert server.sample("sluice_earlier_configurations") == 0
+
+
+def test_sigterm_during_a_reload(server):
+    write(server, generation(2))
+
+    def ask():
+        try:
+            reload(server)
+        except (OSError, http.client.HTTPException):
+            pass  # it ended before it answered
+    asked = threading.Thread(target=ask)
+    asked.start()
+    server.process.send_signal(signal.SIGHUP)
+    server.stop()
+    asked.join()
+
+
+def test_tokens_of_changed_policies(sluice, tmp_path):
+    """A policy that comes, goes or changes holds from the answer on; keys of one that stays are not asked for again."""
+    one, other = Secret(), Secret("fedcba9876543210fedcba9876543210")
+
+    def config(secret, use):
+        return f'''
+[policy.auth]
+type = "jwt"
+secret = "{secret.secret}"
+[[files]]
+path = "/"
+root = "site"
+{use}
+[[files]]
+path = "/also"
+root = "also"
+use = ["auth"]
+'''
+    for folder in ("site", "also"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a").write_text(folder)
+    server = sluice("# routes\n" + config(one, 'use = ["auth"]'))
+
+    def status(secret):
+        return server.get("/a", f"Authorization: Bearer {secret.token()}").status
+    assert (status(one), status(other)) == (200, 401)
+    write(server, config(other, 'use = ["auth"]'))
+    assert reload(server)[0] == 200
+    assert (status(one), status(other)) == (401, 200)
+    write(server, config(other, ""))
+    assert reload(server)[0] == 200
+    assert (status(one), server.get("/a").status) == (200, 200)
+    write(server, config(other, 'use = ["auth"]'))
+    assert reload(server)[0] == 200
+    assert (server.get("/a").status, status(other)) == (401, 200)
