@@ -535,8 +535,8 @@ COPY films FROM stdin;
     out.push_back('\n');
     if (out.size() > chunk) flush(out);
   }
-  out += R"(\.
-CREATE TABLE tags (
+  out += fmt::format("\\.\nALTER TABLE films ALTER COLUMN id RESTART WITH {};\n", rows + 1);
+  out += R"(CREATE TABLE tags (
   film text NOT NULL REFERENCES films (slug),
   tag  text NOT NULL,
   PRIMARY KEY (film, tag)

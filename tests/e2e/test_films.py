@@ -42,7 +42,7 @@ def decode(form, body):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_make_run(request, tmp_path, kind):
-    """What `make run` does behind the build: the data is made where there is none, and stays where there is some."""
+    """What `make run` does behind the build: the data is made where there is none, and stays where there is some. Films can be added."""
     if kind == "sqlite":
         database = f"sqlite:{tmp_path}/new/films.db"
     else:
@@ -60,6 +60,9 @@ def test_make_run(request, tmp_path, kind):
                         break
                 with Connection(server) as connection:
                     assert len(decode("json", connection.get("/films").body)) == 50
+                    created = connection.call("POST", "/films", b'{"slug": "alien"}', "Content-Type: application/json")
+                    assert created.status == 201 and decode("json", created.body)[0]["id"] > 50, created.body
+                    assert connection.call("DELETE", "/films/alien").status == 204
             finally:
                 run.terminate()
         assert run.returncode == 0
