@@ -60,11 +60,10 @@ std::expected<LocationPattern, std::string> LocationPattern::parse(std::string_v
     const auto close = text.find('}', open);
     if (close == text.npos) return std::unexpected("a \"{\" without its \"}\"");
     const std::string_view name = text.substr(open + 1, close - open - 1);
-    const auto column = std::ranges::find(columns, name, &sql::Column::name);
-    if (column == columns.end()) {
+    if (std::ranges::find(columns, name, &sql::Column::name) == columns.end()) {
       return std::unexpected("the statement returns no column \"" + std::string(name) + "\"");
     }
-    part.column = static_cast<std::size_t>(column - columns.begin());
+    part.column = name;
     pattern.parts_.push_back(std::move(part));
     text.remove_prefix(close + 1);
   }
@@ -75,8 +74,10 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
   std::string location;
   for (const Part& part : parts_) {
     location += part.literal;
-    if (part.column == SIZE_MAX) continue;
-    const sql::Field& field = block.row(0)[part.column];
+    if (!part.column) continue;
+    const auto column = std::ranges::find(block.columns, *part.column, &sql::Column::name);
+    if (column == block.columns.end()) return std::nullopt;  // the table has changed since the start
+    const sql::Field& field = block.row(0)[static_cast<std::size_t>(column - block.columns.begin())];
     if (field.is_null()) return std::nullopt;
     if (field.view().empty() && location.ends_with('/')) return std::nullopt;  // no route takes an empty segment
     http::append_escaped(location, field.view());

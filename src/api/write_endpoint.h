@@ -41,7 +41,7 @@ class LocationPattern {
  private:
   struct Part {
     std::string literal;
-    std::size_t column = SIZE_MAX;  // behind the literal; SIZE_MAX: none
+    std::optional<std::string> column{};  // whose value is behind the literal
   };
   std::string written_;
   std::vector<Part> parts_;

@@ -234,11 +234,11 @@ class SqliteDatabase::Writing final : public Transaction {
       : database_(database), inner_(std::move(inner)) {}
 
   core::Task<Result<Written>> execute(const Statement& statement, std::span<const Argument> arguments) override {
-    return inner_->execute(statement, arguments);
+    return listed(statement, inner_->execute(statement, arguments));
   }
   core::Task<Result<Written>> finish(const Statement& statement, std::span<const Argument> arguments,
                                      std::size_t most_rows) override {
-    return end(inner_->finish(statement, arguments, most_rows));
+    return end(listed(statement, inner_->finish(statement, arguments, most_rows)));
   }
   core::Task<Result<void>> commit() override { return end(inner_->commit()); }
 
@@ -249,6 +249,17 @@ class SqliteDatabase::Writing final : public Transaction {
     // A transaction of look-ups that began earlier in this turn may not see what has been written.
     database_.end_transaction();
     co_return result;
+  }
+
+  // The writer's list of columns goes with the rows; the database's stays (Block::columns).
+  core::Task<Result<Written>> listed(const Statement& statement, core::Task<Result<Written>> running) {
+    auto written = co_await std::move(running);
+    if (written && written->rows.columns.data() != statement.columns.data()) {
+      std::vector<std::string> names;
+      for (const Column& column : written->rows.columns) names.push_back(column.name);
+      written->rows.columns = database_.scans_->column_lists().find(statement, names);
+    }
+    co_return written;
   }
 
   SqliteDatabase& database_;

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 #include "base/assert.h"
+#include "sql/sqlite/column_lists.h"
 
 namespace sluice::sql {
 namespace {
@@ -28,6 +29,12 @@ std::string joined(const std::vector<Named>& all, Name name = {}) {
   for (const Named& one : all) result.append(std::invoke(name, one)) += '\0';
   return result;
 }
+
+// What a statement has returned.
+struct Rows {
+  sqlite::RowBlock block;
+  std::vector<Column> columns;  // where they are others than those that were prepared
+};
 
 }  // namespace
 
@@ -329,7 +336,7 @@ core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::React
   if (deadline <= reactor.now()) co_return refuse(Failure::timed_out, "the deadline has passed before the write began");
   Awaiter awaiter(writer, reactor, request.release(), deadline);
   auto written = co_await awaiter;
-  if (written) written->rows.columns = columns;
+  if (written && written->rows.columns.empty()) written->rows.columns = columns;
   co_return written;
 }
 
@@ -532,18 +539,18 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
 
   Written written;
   const std::int64_t changed_before = sqlite3_total_changes64(database);
-  std::shared_ptr<sqlite::RowBlock> rows;
+  std::shared_ptr<Rows> rows;
   int code = sqlite3_step(handle);
   connection_->refresh(**prepared);
   Result<void> good{};
-  if (joined((*prepared)->names) != request.names)
-    good = refuse(Failure::statement, "the statement's columns have changed");
+  const bool changed = joined((*prepared)->names) != request.names;
+  if (changed || code == SQLITE_ROW) rows = std::make_shared<Rows>();
+  if (changed) rows->columns = sqlite::columns_of((*prepared)->names);
   while (good && code == SQLITE_ROW) {
-    if (rows == nullptr) rows = std::make_shared<sqlite::RowBlock>();
-    sqlite::append_row(*rows, handle, (*prepared)->columns);
-    if (rows->bytes() + rows->fields().size() > request.result_bytes) {
+    sqlite::append_row(rows->block, handle, (*prepared)->columns);
+    if (rows->block.bytes() + rows->block.fields().size() > request.result_bytes) {
       good = std::unexpected(sqlite::over_limit(request.result_bytes));
-    } else if (rows->rows() > request.most_rows) {
+    } else if (rows->block.rows() > request.most_rows) {
       good = refuse(Failure::statement, "the statement returns more than one row");
     } else {
       code = sqlite3_step(handle);
@@ -562,7 +569,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
   sqlite3_reset(handle);
   sqlite3_clear_bindings(handle);
   if (!good) return std::unexpected(std::move(good.error()));
-  if (rows) written.rows = rows->view({}, true);
+  if (rows) written.rows = rows->block.view(rows->columns, true);
   written.rows.last = true;
   written.owner = std::move(rows);
   return written;
