@@ -1,5 +1,7 @@
 #include "api/table_sql.h"
 
+#include <algorithm>
+
 #include "sql/set/set.h"
 
 namespace sluice::api {
@@ -104,17 +106,7 @@ std::string presence_parameter(std::string_view column) { return "has_" + sql::s
 std::expected<TableSql, std::string> make_table_sql(http::Method method, const MethodOptions& options,
                                                     const http::Pattern& pattern, sql::Dialect dialect,
                                                     const sql::Table& table) {
-  bool has_key = false;
-  for (const auto& column : options.columns) {
-    const sql::TableColumn* const there = table.find(column.name.value);
-    if (there == nullptr) {
-      return std::unexpected("the table " + options.table.value + " has no column \"" + column.name.value + "\"");
-    }
-    if (there->generated) {
-      return std::unexpected("the database makes the values of \"" + column.name.value + "\" itself");
-    }
-    has_key |= column.value.key;
-  }
+  const bool has_key = std::ranges::any_of(options.columns, [](const auto& column) { return column.value.key; });
   const Writer writer(options, pattern, dialect, table);
   const std::string_view needs_key = "a key is needed, which says what row is meant: columns.NAME = { key = true }";
   switch (method) {

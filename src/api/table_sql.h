@@ -21,7 +21,7 @@ struct TableSql {
 
 [[nodiscard]] std::string presence_parameter(std::string_view column);
 
-// An error is what the configuration does wrong.
+// The table has the columns that `options` names. An error is what the configuration does wrong.
 [[nodiscard]] std::expected<TableSql, std::string> make_table_sql(http::Method method, const MethodOptions& options,
                                                                   const http::Pattern& pattern, sql::Dialect dialect,
                                                                   const sql::Table& table);

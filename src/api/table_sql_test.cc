@@ -80,10 +80,6 @@ TEST_F(TableSqlTest, WhatTheConfigurationDoesWrongIsSaid) {
     EXPECT_EQ(made(method).error(), "a key is needed, which says what row is meant: columns.NAME = { key = true }");
   }
   options.columns[0].value.key = true;
-  table.columns[1].generated = true;
-  EXPECT_EQ(made(http::Method::post).error(), "the database makes the values of \"name\" itself");
-  table.columns.erase(table.columns.begin() + 1);
-  EXPECT_EQ(made(http::Method::post).error(), "the table films has no column \"name\"");
   options.columns.resize(1);
   for (const auto method : {http::Method::put, http::Method::patch}) {
     EXPECT_EQ(made(method).error(), "there is no column to change besides the keys");

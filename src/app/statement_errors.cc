@@ -32,7 +32,7 @@ class Statements {
       if (writing->table.value.empty()) continue;
       const auto table = loop_.run(sql::describe_table(database_, dialect_, writing->table.value));
       if (table) {
-        (void)config::check_columns(endpoint, *writing, *table, errors_);
+        (void)config::check_columns(endpoint, method, *writing, *table, errors_);
       } else {
         refused(whose, writing->table, table.error());
       }

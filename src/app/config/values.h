@@ -30,8 +30,9 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
                   sql::Dialect dialect, std::span<const BoundValue> values, const Source& source,
                   std::vector<Diagnostic>& errors);
 
-// Columns that the table does not have, or that nobody may write. False: there are such.
-[[nodiscard]] bool check_columns(const api::EndpointOptions& endpoint, const api::MethodOptions& method,
-                                 const sql::Table& table, std::vector<Diagnostic>& errors);
+// Columns that the table does not have, or that the method would write and nobody may. False: there are such.
+[[nodiscard]] bool check_columns(const api::EndpointOptions& endpoint, http::Method method,
+                                 const api::MethodOptions& options, const sql::Table& table,
+                                 std::vector<Diagnostic>& errors);
 
 }  // namespace sluice::app::config

@@ -219,7 +219,7 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
     refused(writing.table, table.error());
     return;
   }
-  if (!config::check_columns(options_, writing, *table, errors_)) {
+  if (!config::check_columns(options_, method, writing, *table, errors_)) {
     whole_ = false;
     return;
   }
@@ -400,17 +400,17 @@ void EndpointPreparation::take_unwritten_fields(WritePlan& made, const api::Meth
     take(param.name.value);
     used_.push_back(param.name.value);
   }
+  const auto echo = [&](const api::Source& source) {
+    if (source.from != api::From::path || !take(source.name)) return;
+    made.echoes.push_back({.body_index = names.size() - 1, .path_index = source.path_index});
+  };
+  for (const auto& column : writing.columns) echo(api::column_source(column, made_.pattern));
   for (const auto& [method, table] : made_.tables) {
     if (method != made.method) continue;
     for (const sql::TableColumn& column : table.columns) {
       if (column.generated) take(column.name);
     }
   }
-  const auto echo = [&](const api::Source& source) {
-    if (source.from != api::From::path || !take(source.name)) return;
-    made.echoes.push_back({.body_index = names.size() - 1, .path_index = source.path_index});
-  };
-  for (const auto& column : writing.columns) echo(api::column_source(column, made_.pattern));
   if constexpr (requires { made.main; }) {
     if (!writing.columns.empty()) return;
     for (const api::Source& source : made.main.sources) echo(source);
