@@ -122,6 +122,7 @@ Converted string(ColumnKind kind, std::string_view text) {
       if (!sql::sqlite::is_json(text)) return refused(kind);
       break;
     case ColumnKind::integer:
+    case ColumnKind::value:
     case ColumnKind::other:
       break;
   }

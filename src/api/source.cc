@@ -285,10 +285,11 @@ void take_type(Source& source, const sql::Statement& statement, std::size_t para
   if (parameter >= statement.described_types.size()) return;
   const std::uint32_t oid = statement.described_types[parameter];
   source.integral = oid == 21 || oid == 23 || oid == 20;  // int2, int4, int8
-  const auto type = sql::postgres::builtin_type(oid);
-  source.is_array = type && type->form == sql::Form::array;
-  source.column = sql::postgres::column_kind(oid);
-  if (type && sql::has_literal(*type)) source.nested = type;
+  if (parameter >= statement.described.size()) return;
+  const auto& type = statement.described[parameter];
+  source.is_array = type->form == sql::Form::array;
+  source.column = sql::postgres::column_kind(type);
+  if (sql::has_literal(*type)) source.nested = type;
 }
 
 void take_column(const sql::TableColumn& column, Source& source) {

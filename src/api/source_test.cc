@@ -301,13 +301,15 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
   EXPECT_EQ(bound(one), "false");
 
   // A field of CSV or a form that was left empty.
-  for (const auto kind : {sql::ColumnKind::boolean, sql::ColumnKind::json, sql::ColumnKind::server_value}) {
+  for (const auto kind :
+       {sql::ColumnKind::boolean, sql::ColumnKind::json, sql::ColumnKind::value, sql::ColumnKind::server_value}) {
     take_column(column(kind), one);
     EXPECT_EQ(bound(one, {{Kind::string, " "}}), "NULL") << "and not the default, as it is null";
   }
   take_column(column(sql::ColumnKind::integer), one);
   EXPECT_EQ(bound(one, {{Kind::string, "", "\"\""}}), "! must be an integer");
-  for (const auto kind : {sql::ColumnKind::by_server, sql::ColumnKind::text, sql::ColumnKind::any}) {
+  for (const auto kind :
+       {sql::ColumnKind::by_server, sql::ColumnKind::text, sql::ColumnKind::any, sql::ColumnKind::other}) {
     take_column(column(kind), one);
     EXPECT_EQ(bound(one, {{Kind::string, " "}}), "");
   }

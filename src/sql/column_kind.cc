@@ -14,12 +14,13 @@ ColumnKind sqlite_column_kind(std::string_view declared_type) {
   if (type == "JSON" || type == "JSONB") return ColumnKind::json;
   if (type == "BOOL" || type == "BOOLEAN") return ColumnKind::boolean;
   // Of these the affinity is INTEGER, and the values are no integers.
-  if (has("POINT") || has("INTERVAL")) return ColumnKind::other;
+  if (has("POINT") || has("INTERVAL")) return ColumnKind::value;
   if (has("INT")) return ColumnKind::integer;
   if (has("CHAR") || has("CLOB") || has("TEXT")) return ColumnKind::text;
   if (has("BLOB")) return ColumnKind::bytes;
   if (has("REAL") || has("FLOA") || has("DOUB")) return ColumnKind::real;
-  return has("NUM") || has("DEC") ? ColumnKind::numeric : ColumnKind::other;
+  if (has("NUM") || has("DEC")) return ColumnKind::numeric;
+  return has("DATE") || has("TIME") || has("UUID") ? ColumnKind::value : ColumnKind::other;
 }
 
 }  // namespace sluice::sql

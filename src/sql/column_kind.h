@@ -9,7 +9,7 @@ namespace sluice::sql {
 enum class ColumnKind : std::uint8_t {
   // PostgreSQL, up to server_json.
   by_server,     // PostgreSQL reads the value's text as the column's type
-  server_value,  // likewise: numbers, booleans, dates and times, uuid, arrays, of which no text is empty
+  server_value,  // likewise, of types that have no empty text: numbers, dates, uuid, enums, arrays
   server_json,   // likewise: json, jsonb
   // SQLite.
   any,  // BLOB affinity without the name, ANY of a STRICT table; a parameter of a statement, whose column is unknown
@@ -17,7 +17,8 @@ enum class ColumnKind : std::uint8_t {
   real,
   text,
   numeric,  // NUMERIC affinity by a name of numbers: NUMERIC, DECIMAL(10,2), NUMBER
-  other,    // NUMERIC affinity by any other name: DATE, STRING
+  value,    // NUMERIC affinity by a name of values that have no empty text: DATE, TIMESTAMP, UUID
+  other,    // NUMERIC affinity by any other name: STRING
   bytes,    // BLOB
   boolean,  // BOOL, BOOLEAN
   json,     // JSON, JSONB
@@ -34,7 +35,7 @@ enum class ColumnKind : std::uint8_t {
 }
 // Whether an empty text is no value of the column: what CSV and forms say of a field that was left empty.
 [[nodiscard]] constexpr bool has_no_empty_text(ColumnKind kind) {
-  return is_number_or_boolean(kind) || is_json(kind) || kind == ColumnKind::server_value;
+  return is_number_or_boolean(kind) || is_json(kind) || kind == ColumnKind::value || kind == ColumnKind::server_value;
 }
 
 // By SQLite's rules for names (sqlite.org/datatype3.html, 3.1), which give BOOLEAN and JSON the affinity NUMERIC.

@@ -13,8 +13,8 @@ TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
       {"any", ColumnKind::any},  // keeps what it is given in a STRICT table, and says as little elsewhere
       {"INTEGER", ColumnKind::integer},
       {"bigint", ColumnKind::integer},
-      {"POINT", ColumnKind::other},  // for SQLite there is INT in it
-      {"interval", ColumnKind::other},
+      {"POINT", ColumnKind::value},  // for SQLite there is INT in it
+      {"interval", ColumnKind::value},
       {"varchar(20)", ColumnKind::text},
       {"Text", ColumnKind::text},
       {"CLOB", ColumnKind::text},
@@ -27,7 +27,9 @@ TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
       {"BOOL", ColumnKind::boolean},
       {"json", ColumnKind::json},
       {"JSONB", ColumnKind::json},
-      {"DATE", ColumnKind::other},
+      {"DATE", ColumnKind::value},
+      {"timestamp with time zone", ColumnKind::value},
+      {"Uuid", ColumnKind::value},
       {"STRING", ColumnKind::other},
   };
   for (const auto& [type, kind] : declared) EXPECT_EQ(sqlite_column_kind(type), kind) << type;

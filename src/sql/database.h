@@ -79,7 +79,8 @@ struct Statement {
   std::vector<std::uint32_t> parameter_types;
   // PostgreSQL: the OIDs of what the server takes the parameters for, in placeholder order. SQLite: empty.
   std::vector<std::uint32_t> described_types;
-  std::vector<Column> columns;       // as prepared; empty where the statement returns no rows
+  std::vector<std::shared_ptr<const Type>> described;  // those types
+  std::vector<Column> columns;                         // as prepared; empty where the statement returns no rows
   bool may_change_session = false;   // PostgreSQL: reading it may, by a function; the session is reset behind it
   bool one_row = false;              // the caller asks for an object: more than two rows are never needed
   std::optional<Parallel> parallel;  // made by Database::prepare_parallel()

@@ -458,7 +458,7 @@ LISTED = SHOWN.replace("shown", "listed") + "".join(f"columns.{name} = {{{{}}}}\
 [[endpoint]]
 path = "/listed/all"
 get = "SELECT * FROM listed ORDER BY id"
-post = "INSERT INTO listed (id, tags) VALUES (:id, :tags)"
+post = "INSERT INTO listed (id, tags, moods) VALUES (:id, :tags, :moods)"
 [[endpoint]]
 path = "/listed/{{id:int}}"
 returns = "object"
@@ -643,8 +643,8 @@ def test_arrays_are_written_as_they_are_read(rules):
     one = {"tags": ["x y"], "moods": ["sad", None], "docs": [[1, 2]]}
     assert rules.call("PUT", "/listed/3", one).status == 201
     assert json.loads(rules.call("GET", "/listed/3").body) == {"id": 3, **one, "boxes": None, "grid": None}
-    assert rules.call("POST", "/listed/all", [{"id": 4, "tags": ["p", "q"]}, {"id": 5, "tags": "{r}"}]).status == 201
-    assert rules.query("SELECT tags FROM listed WHERE id > 3 ORDER BY id") == [("{p,q}",), ("{r}",)]
+    assert rules.call("POST", "/listed/all", [{"id": 4, "tags": ["p", "q"], "moods": ["sad"]}, {"id": 5, "tags": "{r}"}]).status == 201
+    assert rules.query("SELECT tags, moods FROM listed WHERE id > 3 ORDER BY id") == [("{p,q}", "{sad}"), ("{r}", "")]
     assert errors(rules.call("PUT", "/listed", [{"id": 1, "grid": [[1], [2, 3]]}]), 422) == [
         (1, 0, "/0/grid", "is not of the column's type")]
 

@@ -478,6 +478,70 @@ def test_a_field_that_was_left_empty_is_no_number(typed):
         assert typed.call("POST", "/typed", body, "Content-Type: application/json").status == 422
 
 
+# Columns, and what an empty field of a form or of CSV makes of them.
+EMPTY = {"sqlite": {"n": ("NUMERIC(10,2)", None), "d": ("DATE", None), "at": ("TIMESTAMP", None), "dt": ("datetime", None), "u": ("UUID", None),
+                    "span": ("INTERVAL", None), "s": ("STRING", ""), "t": ("VARCHAR(9)", ""), "a": ("", "")},
+         "postgres": {"n": ("numeric(10,2)", None), "d": ("date", None), "at": ("timestamptz", None), "u": ("uuid", None),
+                      "span": ("interval", None), "mood": ("empty.mood", None), "dm": ("empty.domain", None), "ms": ("empty.mood[]", None),
+                      "p": ("empty.pair", None), "net": ("inet", None), "r": ("int4range", None), "m": ("money", None),
+                      "said": ("empty.said", ""), "t": ("varchar(9)", ""), "c": ('"char"', ""), "b": ("bytea", "\\x")}}
+EMPTY_CONFIG = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/empty"
+get = "SELECT * FROM {table} WHERE {found}"
+[endpoint.post]
+table = "{table}"
+{columns}
+[endpoint.put]
+table = "{table}"
+existing = "SELECT id FROM {table} WHERE false"
+{columns}
+[[endpoint]]
+path = "/own"
+post = "INSERT INTO {table} (id, {names}) VALUES (:id, {values})"
+"""
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_an_empty_field_is_null_where_the_column_is_no_text(kind, request, sluice, tmp_path):
+    columns = EMPTY[kind]
+    table = "empty.plain" if kind == "postgres" else "plain"
+    create = f"CREATE TABLE {table} (id integer PRIMARY KEY, {', '.join(f'{name} {declared}' for name, (declared, _) in columns.items())})"
+    if kind == "postgres":
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("DROP SCHEMA IF EXISTS empty CASCADE; CREATE SCHEMA empty; CREATE TYPE empty.mood AS ENUM ('good');"
+                     "CREATE TYPE empty.said AS ENUM ('', 'a'); CREATE DOMAIN empty.domain AS empty.mood;"
+                     f"CREATE TYPE empty.pair AS (a int, b int); {create}")
+        url = cluster.url()
+    else:
+        url = f"sqlite:{tmp_path}/empty.db"
+        sqlite3.connect(tmp_path / "empty.db").execute(create)
+    names = list(columns)
+    # A domain and a composite type are compared to nothing without a cast.
+    compared = [name for name, (_, value) in columns.items() if value is None and name not in ("dm", "p")]
+    server = sluice(EMPTY_CONFIG.format(
+        url=url, table=table, names=", ".join(names), values=", ".join(f":{name}" for name in names),
+        found=" AND ".join(f"(:{name} IS NULL OR {name} = :{name})" for name in compared) + " ORDER BY id",
+        columns="columns.id.key = true\n" + "".join(f"columns.{name} = {{}}\n" for name in names)))
+    form = "&".join(f"{name}=" for name in names)
+    csv = f"id,{','.join(names)}\n{{}}" + ',""' * len(names) + "\n"
+    with server.connect() as connection:
+        for n, (method, target, content, body) in enumerate((
+                ("POST", "/own", "application/x-www-form-urlencoded", f"id=0&{form}"),
+                ("POST", "/empty", "application/x-www-form-urlencoded", f"id=1&{form}"),
+                ("POST", "/own", "text/csv", csv.format(2)), ("PUT", "/empty", "text/csv", csv.format(3)))):
+            answer = connection.call(method, target, body.encode(), f"Content-Type: {content}")
+            assert answer.status in (200, 201), (n, answer.body, server.log)
+        subprocess.run([SLUICE, "import", "--database", url, table, "-", "--format", "csv"], check=True, input=csv.format(4), text=True,
+                       capture_output=True, timeout=60)
+        found = connection.get("/empty?" + "&".join(f"{name}=" for name in compared))
+        assert found.status == 200, (found.body, server.log)
+        assert json.loads(found.body) == [
+            {"id": n, **{name: value for name, (_, value) in columns.items()}} for n in range(5)]
+
+
 def test_parameters_are_of_their_columns_type(typed):
     rows = [{"t": str(n), "n": n, "ok": n % 2 == 1} for n in range(4)]
     assert typed.call("PUT", "/typed", json.dumps(rows).encode(), "Content-Type: application/json").status == 200

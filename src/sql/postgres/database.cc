@@ -121,6 +121,11 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
   if (auto resolved = co_await resolve_types(conversation, types_, description.columns); !resolved) {
     co_return std::unexpected(std::move(resolved.error()));
   }
+  for (const std::uint32_t oid : description.parameters) {
+    auto type = co_await resolve_type(conversation, types_, oid);
+    if (!type) co_return std::unexpected(std::move(type.error()));
+    statement.described.push_back(std::move(*type));
+  }
   if (reads && pool_.options().prepared) {  // behind a pooler the session is the pooler's matter
     const auto may = co_await may_change_session(conversation, parsed->text);
     if (!may) co_return std::unexpected(may.error());

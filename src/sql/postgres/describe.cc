@@ -86,15 +86,21 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
   }
 }
 
+core::Task<Result<TypePtr>> resolve_type(Query& conversation, TypeCatalog& types, std::uint32_t oid) {
+  TypePtr type = types.find(oid);
+  for (; !type; type = types.find(oid)) {
+    if (auto looked_up = co_await look_up(conversation, types); !looked_up) {
+      co_return std::unexpected(std::move(looked_up.error()));
+    }
+  }
+  co_return type;
+}
+
 core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types, std::vector<Column>& columns) {
   for (Column& column : columns) {
-    column.type = types.find(column.type_id);
-    while (!column.type) {
-      if (auto looked_up = co_await look_up(conversation, types); !looked_up) {
-        co_return std::unexpected(std::move(looked_up.error()));
-      }
-      column.type = types.find(column.type_id);
-    }
+    auto type = co_await resolve_type(conversation, types, column.type_id);
+    if (!type) co_return std::unexpected(std::move(type.error()));
+    column.type = std::move(*type);
   }
   co_return Result<void>{};
 }

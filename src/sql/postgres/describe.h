@@ -23,7 +23,9 @@ struct Description {
 [[nodiscard]] core::Task<Result<Description>> describe(Query& conversation, std::string_view sql,
                                                        std::span<const std::uint32_t> types);
 
-// Sets each column's type by its OID; asks the catalog for those that `types` does not know yet.
+// The type of an OID; asks the catalog for what `types` does not know yet.
+[[nodiscard]] core::Task<Result<TypePtr>> resolve_type(Query& conversation, TypeCatalog& types, std::uint32_t oid);
+// Sets each column's type.
 [[nodiscard]] core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types,
                                                      std::vector<Column>& columns);
 

@@ -96,11 +96,28 @@ constexpr Builtin builtins[] = {
     {5069, 271, Form::text},           // xid8
 };
 
+// bytea, "char", name, text, xml, unknown, bpchar, varchar, bit, varbit, refcursor, cstring, void, tsvector, tsquery.
+constexpr std::array<std::uint32_t, 15> with_empty_text{17,   18,   19,   25,   142,  705,  1042, 1043,
+                                                        1560, 1562, 1790, 2275, 2278, 3614, 3615};
+
+// One for all types that are written like text and have no empty one.
+const TypePtr& value_type() {
+  static const TypePtr type = std::make_shared<Type>();
+  return type;
+}
+
+TypePtr make_type(const Builtin& builtin) {
+  const bool has_empty = std::ranges::find(with_empty_text, builtin.oid) != with_empty_text.end();
+  if (builtin.form == Form::text && !has_empty) return value_type();
+  auto type = std::make_shared<Type>();
+  type->form = builtin.form;
+  return type;
+}
+
 std::unordered_map<std::uint32_t, TypePtr> make_builtin_types() {
   std::unordered_map<std::uint32_t, TypePtr> types;
   for (const Builtin& builtin : builtins) {
-    auto type = std::make_shared<Type>();
-    type->form = builtin.form;
+    TypePtr type = make_type(builtin);
     if (builtin.array != 0) {
       auto array = std::make_shared<Type>();
       array->form = Form::array;
@@ -147,17 +164,15 @@ TypePtr builtin_type(std::uint32_t oid) {
   return found == types.end() ? nullptr : found->second;
 }
 
-ColumnKind column_kind(std::uint32_t oid) {
-  const TypePtr type = builtin_type(oid);
-  if (type && type->form == Form::json) return ColumnKind::server_json;
-  constexpr std::array<std::uint32_t, 7> others{1082, 1083, 1114, 1184, 1186, 1266, 2950};  // dates, times, uuid
-  const bool is_value = type && type->form != Form::text;
-  return is_value || std::ranges::find(others, oid) != others.end() ? ColumnKind::server_value : ColumnKind::by_server;
+ColumnKind column_kind(const TypePtr& type) {
+  if (type->form == Form::json) return ColumnKind::server_json;
+  return type->form != Form::text || type == value_type() ? ColumnKind::server_value : ColumnKind::by_server;
 }
 
 std::string catalog_query(std::span<const std::uint32_t> oids) {
   std::string sql =
-      "SELECT t.oid::pg_catalog.int8, t.typtype, t.typbasetype::pg_catalog.int8,"
+      "SELECT t.oid::pg_catalog.int8, CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_enum l"
+      " WHERE l.enumtypid = t.oid AND l.enumlabel = '') THEN 'b' ELSE t.typtype END, t.typbasetype::pg_catalog.int8,"
       " CASE WHEN t.typcategory = 'A' AND t.typlen = -1 THEN t.typelem::pg_catalog.int8 ELSE 0 END,"
       " COALESCE(e.typdelim, ','), a.attname, a.atttypid::pg_catalog.int8"
       " FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem"
@@ -218,7 +233,9 @@ TypePtr TypeCatalog::make(std::uint32_t oid, int depth) {
     type->element = make(entry.type.element, depth + 1);
     return type->element ? entry.made = std::move(type) : nullptr;
   }
-  return entry.made = text_type();  // enums, ranges, and types of extensions
+  // Enums, ranges, multiranges; and types of extensions.
+  const bool is_value = entry.type.kind == 'e' || entry.type.kind == 'r' || entry.type.kind == 'm';
+  return entry.made = is_value ? value_type() : text_type();
 }
 
 void TypeCatalog::add(std::span<const CatalogRow> rows) {

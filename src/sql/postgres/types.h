@@ -19,12 +19,13 @@ using TypePtr = std::shared_ptr<const Type>;
 
 // A type that every PostgreSQL has under the same OID; null for any other.
 [[nodiscard]] TypePtr builtin_type(std::uint32_t oid);
-[[nodiscard]] ColumnKind column_kind(std::uint32_t oid);
+// Of a type that builtin_type() or a TypeCatalog has given.
+[[nodiscard]] ColumnKind column_kind(const TypePtr& type);
 
 // One row of catalog_query(): a type, or one attribute of a composite type.
 struct CatalogRow {
   std::uint32_t oid = 0;
-  char kind = 'b';            // pg_type.typtype
+  char kind = 'b';            // pg_type.typtype; 'b' for an enum with an empty label
   std::uint32_t base = 0;     // a domain's
   std::uint32_t element = 0;  // an array's
   char delimiter = ',';       // between the elements of that array

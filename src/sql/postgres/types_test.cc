@@ -56,6 +56,28 @@ TEST(TypesTest, UnknownTypesAreAskedForUntilNothingIsMissing) {
   EXPECT_EQ(catalog.find(50), array) << "made once";
 }
 
+TEST(TypesTest, SomeTypesHaveNoEmptyText) {
+  for (const std::uint32_t oid : {23U, 1082U, 1184U, 1186U, 2950U, 869U, 600U, 3904U, 1009U}) {
+    EXPECT_EQ(column_kind(builtin_type(oid)), ColumnKind::server_value) << oid;
+  }
+  for (const std::uint32_t oid : {25U, 1043U, 1042U, 17U, 18U, 1562U, 3614U}) {
+    EXPECT_EQ(column_kind(builtin_type(oid)), ColumnKind::by_server) << oid;
+  }
+  EXPECT_EQ(column_kind(builtin_type(3802)), ColumnKind::server_json);
+  TypeCatalog catalog;
+  for (const std::uint32_t oid : {70U, 71U, 72U, 73U, 74U}) EXPECT_EQ(catalog.find(oid), nullptr);
+  // An enum, a range, a domain over the enum, a composite, and a type of an extension.
+  catalog.add(std::vector<CatalogRow>{{70, 'e', 0, 0, ',', "", 0},
+                                      {71, 'r', 0, 0, ',', "", 0},
+                                      {72, 'd', 70, 0, ',', "", 0},
+                                      {73, 'c', 0, 0, ',', "a", 25},
+                                      {74, 'b', 0, 0, ',', "", 0}});
+  for (const std::uint32_t oid : {70U, 71U, 72U, 73U}) {
+    EXPECT_EQ(column_kind(catalog.find(oid)), ColumnKind::server_value) << oid;
+  }
+  EXPECT_EQ(column_kind(catalog.find(74)), ColumnKind::by_server);
+}
+
 // No honest server has them; they must end all the same.
 TEST(TypesTest, TypesThatContainThemselvesEnd) {
   TypeCatalog catalog;

@@ -89,7 +89,7 @@ core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& 
   if (!statement) co_return std::unexpected(statement.error());
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const auto& type = statement->columns[i].type;
-    table.columns[i].kind = postgres::column_kind(statement->columns[i].type_id);
+    table.columns[i].kind = postgres::column_kind(type);
     if (has_literal(*type)) table.columns[i].nested = type;
   }
   co_return Result<void>{};
