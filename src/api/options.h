@@ -61,7 +61,8 @@ struct ParamOptions {
     v.field("trim", &ParamOptions::trim,
             "Blanks at the ends of the value do not count. With `required`, a value of nothing else is missing.");
     v.field("type", &ParamOptions::type,
-            "What the value is checked as: 400 where it does not fit. Without it the database's own type decides. An "
+            "What the value is checked as: 400 where it does not fit, 422 for a field of the body. Without it the "
+            "database's own type decides. An "
             "empty value of a type other than `text` counts as missing, except in JSON and in claims. `bytes`: "
             "`\\x0aff`. `int[]`, `text[]`, "
             "`real[]`, `bool[]`: all "
@@ -69,7 +70,8 @@ struct ParamOptions {
             "`id IN (SELECT value FROM json_each(:id))` of SQLite.");
     v.field("default", &ParamOptions::default_value,
             "The value where the request has none. Without it the value is NULL.");
-    v.field("required", &ParamOptions::required, "A request without the parameter is answered 400.");
+    v.field("required", &ParamOptions::required,
+            "A request without the parameter is answered 400, or 422 where it is a field of the body.");
     v.field("ignored", &ParamOptions::ignored,
             "A body may have a field of this name, and its value is not used: so a client can send back what GET "
             "answered.");
@@ -221,7 +223,7 @@ struct MethodOptions {
     v.field("returning", &MethodOptions::returning,
             "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
     v.field("before", &MethodOptions::before,
-            "Statements that run before it, in the same transaction, once for each request.");
+            "Statements that run before it, in the same transaction, once for each request. A set has none.");
     v.field("location", &MethodOptions::location,
             "The Location of what was created: a path with `{name}` for columns that the statement returns.");
     v.field("isolation", &MethodOptions::isolation,
