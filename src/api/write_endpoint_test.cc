@@ -315,6 +315,9 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
   const sql::Block block{columns, fields, 1, true};
   EXPECT_EQ(LocationPattern::parse("/a/{id}.json", columns)->of(block), "/a/7.json");
   EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of(block), std::nullopt) << "NULL is no place";
+  const std::vector<sql::Column> later{{"name", {}}};  // the table has changed
+  EXPECT_EQ(LocationPattern::parse("/a/{name}", columns)->of({later, std::span(fields).first(1), 1, true}), "/a/7");
+  EXPECT_EQ(LocationPattern::parse("/a/{id}", columns)->of({later, std::span(fields).first(1), 1, true}), std::nullopt);
   for (const auto& [value, location] : {std::pair{"..", ""}, {".", ""}, {"a/..", ""}, {"...", "/a/.../x"}, {"", ""}}) {
     const sql::Field dots[] = {{value, static_cast<std::uint32_t>(std::string_view(value).size())}, {}};
     const auto of = LocationPattern::parse("/a/{id}/x", columns)->of({columns, dots, 1, true});

@@ -97,6 +97,7 @@ constexpr Builtin builtins[] = {
 };
 
 // bytea, "char", name, text, xml, unknown, bpchar, varchar, bit, varbit, refcursor, cstring, void, tsvector, tsquery.
+// Not money, which reads 0 from it: a field that was left empty does not mean that.
 constexpr std::array<std::uint32_t, 15> with_empty_text{17,   18,   19,   25,   142,  705,  1042, 1043,
                                                         1560, 1562, 1790, 2275, 2278, 3614, 3615};
 
