@@ -187,7 +187,7 @@ def test_a_request_is_answered_as_written(folders, sluice, block, after, kind):
     server = sluice(text, env={"JWT_SECRET": ENVIRONMENT["JWT_SECRET"]})
     for command, answer in requests_of(block):
         said = command.replace("localhost:8080", f"127.0.0.1:{server.port}")
-            said = said.replace("localhost:8081", f"127.0.0.1:{server.admin_port}").replace("curl ", "curl -s --fail-with-body ", 1)
+        said = said.replace("localhost:8081", f"127.0.0.1:{server.admin_port}").replace("curl ", "curl -s --fail-with-body ", 1)
         done = subprocess.run(["bash", "-c", said], capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}{server.log}"
         if answer is None and after.language == "json" and after.page == block.page:
