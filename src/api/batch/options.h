@@ -17,7 +17,7 @@ struct Options {
   std::uint32_t calls = 100;
   ByteSize answer_limit = 4_MiB;
   std::uint32_t concurrency = 16;
-  std::optional<Duration> timeout;  // nullopt: the database's statement_timeout, for each statement
+  std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
   sql::Isolation isolation = sql::Isolation::standard;
   Located<std::uint32_t> retries = 3;
   std::vector<Located<std::string>> use;
@@ -36,7 +36,7 @@ struct Options {
             {.min = 1, .max = 1000});
     v.field("timeout", &Options::timeout,
             "How long the transaction may take; the `timeout` of the endpoints does not count in a batch. Without it "
-            "the database's `statement_timeout` holds for each statement.",
+            "the database's `statement_timeout` holds: PostgreSQL's for each statement, SQLite's for the whole.",
             {.min = 1ms, .max = 24h});
     v.field("isolation", &Options::isolation, "Of the transaction. SQLite's transactions are always serializable.");
     v.field("retries", &Options::retries,

@@ -18,7 +18,6 @@ namespace {
 constexpr std::size_t kept_capacity = 512 << 10;  // a send buffer that has grown beyond gives its memory back
 constexpr Duration drain_patience = 2s;           // for a cancelled answer to end
 constexpr std::size_t all = SIZE_MAX;             // a cancel that was not heard of may hit whoever is sent
-constexpr Duration grace = 1s;                    // beyond the server's own statement_timeout
 
 // "s" and the slot; no NUL inside.
 struct StatementName {
@@ -261,6 +260,12 @@ void Connection::lease(Query& query, bool changes_role) {
 void Connection::send_exclusive(Query& query) {
   lease_finished_ = false;
   write_statement(query, query.statement_->one_row ? 2 : 0);
+}
+
+Duration Connection::patience() const {
+  const Duration timeout = pool_.statement_timeout();
+  const bool server_counts = timeout != Duration::max() && pool_.options().prepared && role_ == Role::shared;
+  return server_counts ? timeout + grace : timeout;
 }
 
 void Connection::expect_answer(Query& query) {

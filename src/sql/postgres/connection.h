@@ -39,6 +39,8 @@ class Connection {
   // slow.
   enum class Role : std::uint8_t { shared, exclusive };
 
+  // Where the client and the server count the same time, the server's word comes first by so much.
+  static constexpr Duration grace = std::chrono::seconds(1);
   // An answer over one of these is not kept but asked for again on a connection of its own.
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
@@ -114,6 +116,9 @@ class Connection {
   [[nodiscard]] Progress next_rows(std::span<const Column> columns, Piece& piece, Message& message);
   // What has been received and not been given up; for those who read ahead.
   [[nodiscard]] std::size_t buffered() const { return inbox_.size(); }
+
+  // How long it waits for a statement that has no deadline of its own; Duration::max(): as long as it takes.
+  [[nodiscard]] Duration patience() const;
 
   // For a conversation that is a transaction. What is still open at its release is rolled back.
   // `changes_session`: it may change more than its transaction, so the session is reset at the release if was_reset()

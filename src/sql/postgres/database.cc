@@ -54,21 +54,14 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
   if (statement.parallel) [[unlikely]] {
     return run(std::make_unique<ParallelCursor>(pool_, statement, arguments, options));
   }
-  const bool alone = !options.settings.empty() || pool_.prefers_exclusive(statement);
+  const bool alone =
+      !options.settings.empty() || pool_.prefers_exclusive(statement) || pool_.server_stops_before(options.deadline);
   const auto use = alone ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
 }
 
-TransactionOptions Database::bounded(TransactionOptions options) {
-  if (options.deadline == never && pool_.options().statement_timeout_ms != 0) {
-    options.deadline = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms) +
-                       std::chrono::milliseconds(pool_.options().statement_timeout_ms);
-  }
-  return options;
-}
-
 std::unique_ptr<sql::Transaction> Database::begin(const TransactionOptions& options) {
-  return std::make_unique<Transaction>(pool_, bounded(options));
+  return std::make_unique<Transaction>(pool_, options);
 }
 
 std::unique_ptr<sql::Staging> Database::stage(const SetPlan& plan, const TransactionOptions& options) {

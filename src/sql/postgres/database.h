@@ -50,9 +50,6 @@ class Database final : public sql::Database {
 
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<ParallelCursor> cursor);
 
-  // A transaction without a deadline of its own ends with the statement timeout.
-  [[nodiscard]] TransactionOptions bounded(TransactionOptions options);
-
   Pool pool_;
   TypeCatalog types_;
   Statement ping_;

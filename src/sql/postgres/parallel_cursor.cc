@@ -21,11 +21,7 @@ ParallelCursor::ParallelCursor(Pool& pool, const Statement& statement, std::span
       deadline_(options.deadline),
       timer_(&ParallelCursor::on_deadline, *this) {
   const Instant now = pool.reactor().now();
-  if (pool.options().statement_timeout_ms != 0) {
-    deadline_ = std::min(deadline_, now + std::chrono::milliseconds(pool.options().wait_ms) +
-                                        std::chrono::milliseconds(pool.options().statement_timeout_ms));
-  }
-  patience_ = deadline_ == never ? Duration::max() : std::max<Duration>(deadline_ - now, 1ms);
+  patience_ = deadline_ == never ? pool.statement_timeout() : std::max<Duration>(deadline_ - now, 1ms);
   ++pool.counters().parallel_requests;
   begin_leader();
 }
@@ -67,6 +63,10 @@ core::Task<Result<void>> ParallelCursor::start() {
   for (;;) {
     RangeReader& leader = *readers_.front();
     leader.advance();
+    // The wait for the connection does not count.
+    if (deadline_ == never && leader.has_begun() && !timer_.armed() && patience_ != Duration::max()) {
+      pool_.reactor().timers().schedule(timer_, pool_.reactor().now() + patience_);
+    }
     if (leader.state() == RangeReader::State::reading) break;
     if (leader.state() != RangeReader::State::starting) {
       if (start_again()) continue;

@@ -43,7 +43,7 @@ class Pool {
   Pool(const Pool&) = delete;
   ~Pool();
 
-  [[nodiscard]] core::Reactor& reactor() { return reactor_; }
+  [[nodiscard]] core::Reactor& reactor() const { return reactor_; }
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] net::tls::CoreState& tls() { return tls_; }
@@ -61,6 +61,17 @@ class Pool {
   void leave_queue(Query& query);
   // Connections have become free, or there are fewer.
   void serve_soon() { reactor_.at_turn_end(serve_hook_); }
+  // Duration::max(): there is none.
+  [[nodiscard]] Duration statement_timeout() const {
+    const std::uint32_t timeout = options_.statement_timeout_ms;
+    return timeout == 0 ? Duration::max() : Duration(std::chrono::milliseconds(timeout));
+  }
+  // A request's own deadline is later than the statement_timeout of a session: the server must not stop the request
+  // by that.
+  [[nodiscard]] bool server_stops_before(Instant deadline) const {
+    return deadline != never && options_.prepared && options_.statement_timeout_ms != 0 &&
+           deadline > reactor_.now() + statement_timeout();
+  }
   // Why there is no connection.
   [[nodiscard]] Error unavailable() const;
   [[nodiscard]] bool somebody_waits() const { return waiting_ != 0 || helpers_waiting_.first != nullptr; }

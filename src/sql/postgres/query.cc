@@ -23,18 +23,14 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       statement_(&statement),
       use_(use),
       started_(pool.reactor().now()),
-      wait_until_(started_ + std::chrono::milliseconds(pool.options().wait_ms)),
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
       release_(&Query::on_turn_end, *this),
       settings_(options.settings) {
   SLUICE_ASSERT(settings_.empty() || use == Use::exclusive);
-  if (pool.options().statement_timeout_ms != 0) {
-    first_deadline_ = std::min(first_deadline_, started_ + std::chrono::milliseconds(pool.options().wait_ms) +
-                                                    std::chrono::milliseconds(pool.options().statement_timeout_ms));
-  }
-  patience_ = first_deadline_ == never ? Duration::max() : std::max<Duration>(first_deadline_ - started_, 1ms);
   has_deadline_ = options.deadline != never;
+  patience_ = has_deadline_ ? std::max<Duration>(first_deadline_ - started_, 1ms) : pool.statement_timeout();
+  begin_wait(started_);
 
   for (const Argument& argument : arguments) parameters_size_ += 4 + (argument.text ? argument.text->size() : 0);
   char* at = parameters_.data();
@@ -43,6 +39,11 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
     at = large_parameters_.get();
   }
   for (const Argument& argument : arguments) at = put_parameter(at, argument.text);
+}
+
+void Query::begin_wait(Instant now) {
+  wait_until_ = now + std::chrono::milliseconds(pool_.options().wait_ms);
+  if (!has_deadline_ && patience_ != Duration::max()) first_deadline_ = wait_until_ + patience_;
 }
 
 Query::Query(Pool& pool, Instant deadline)
@@ -94,6 +95,8 @@ void Query::place(Connection& connection) {
   stage_ = Stage::placed;
   connection.lease(*this, use_ == Use::exclusive);
   if (use_ == Use::exclusive) {
+    // The wait for the connection does not count.
+    if (!has_deadline_ && patience_ != Duration::max()) first_deadline_ = placed_at_ + patience_;
     ++pool_.counters().exclusive_requests;
     connection.send_exclusive(*this);
   }
@@ -198,7 +201,7 @@ void Query::start_over() {
   leave_connection();
   pool_.reactor().timers().cancel(timer_);
   stage_ = Stage::fresh;
-  wait_until_ = pool_.reactor().now() + std::chrono::milliseconds(pool_.options().wait_ms);
+  begin_wait(pool_.reactor().now());
 }
 
 void Query::answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) {

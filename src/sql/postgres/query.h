@@ -115,6 +115,7 @@ class Query final : public sql::Cursor {
   }
 
   [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
+  void begin_wait(Instant now);  // for a connection
   void set_failure(Error error);
   [[nodiscard]] bool again(bool& used);
   [[nodiscard]] bool again_after_stale();
@@ -151,7 +152,7 @@ class Query final : public sql::Cursor {
 
   Instant started_;
   Instant placed_at_{};
-  Instant wait_until_;      // for a connection
+  Instant wait_until_{};    // for a connection
   Instant first_deadline_;  // for the first of the answer
   Duration patience_;       // for each later wait on the server
   Deadline timer_;

@@ -67,6 +67,7 @@ class RangeReader {
   // Until it is reading, or has failed.
   void advance();
   [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool has_begun() const { return begun_; }  // it has its connection
   [[nodiscard]] Error& error() { return error_; }
   void wake_later(std::coroutine_handle<> caller) { conversation_.wake_later(caller); }
 

@@ -324,7 +324,8 @@ core::Task<Result<void>> Staging::remove(Transaction& transaction, std::span<con
 }
 
 core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> arguments, const ApplyOptions& options) {
-  Transaction transaction(pool_, conversation_, {.isolation = isolation_, .settings = settings_});
+  Transaction transaction(pool_, conversation_,
+                          {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   refused_rows_ = updating_first_ = false;
@@ -365,7 +366,8 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
 
 core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                      const ApplyOptions& options) {
-  Transaction transaction(pool_, conversation_, {.isolation = isolation_, .settings = settings_});
+  Transaction transaction(pool_, conversation_,
+                          {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;

@@ -29,6 +29,15 @@ std::string begin_of(const TransactionOptions& options) {
   return "BEGIN " + access;
 }
 
+// A deadline later than the session's statement_timeout takes its place: the server stops what nobody here can cancel.
+Settings settings_until(const Pool& pool, Instant deadline, std::span<const Setting> settings) {
+  if (!pool.server_stops_before(deadline)) return Settings(settings);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - pool.reactor().now() + Connection::grace);
+  std::vector<Setting> all = {{"statement_timeout", std::to_string(left.count())}};
+  all.insert(all.end(), settings.begin(), settings.end());
+  return Settings(all);
+}
+
 // "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
 std::uint64_t changes_of(std::string_view tag) {
   if (!tag.empty() && tag.back() == '\0') tag.remove_suffix(1);
@@ -88,7 +97,8 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::str
       own_(std::in_place, pool, options.deadline),
       conversation_(*own_),
       begin_(std::move(begin)),
-      settings_(options.settings),
+      deadline_(options.deadline),
+      settings_(settings_until(pool, deadline_, options.settings)),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(resets && pool.options().prepared),
@@ -98,7 +108,8 @@ Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptio
     : pool_(pool),
       conversation_(conversation),
       begin_(begin_of(options)),
-      settings_(options.settings),
+      deadline_(options.deadline),
+      settings_(settings_until(pool, deadline_, options.settings)),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(pool.options().prepared),
@@ -149,7 +160,7 @@ core::Task<Result<void>> Transaction::commit() {
 }
 
 void Transaction::renew(std::span<const Setting> settings, bool reads) {
-  settings_ = Settings(settings);
+  settings_ = settings_until(pool_, deadline_, settings);
   renews_ = begin_.empty();
   reads_ = reads;
 }
@@ -190,6 +201,9 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   if (resets) connection.write_reset();
   write_sync(connection.out());
   connection.expect_answer(conversation_);
+  if (const Duration patience = connection.patience(); own_ && deadline_ == never && patience != Duration::max()) {
+    conversation_.set_deadline(pool_.reactor().now() + patience);
+  }
 
   const std::size_t place = before;  // the statement's among the commands
   const std::size_t last = before + (statement != nullptr ? 1 : 0) + reset_commands;

@@ -51,7 +51,8 @@ class Transaction final : public sql::Transaction {
   Pool& pool_;
   std::optional<Query> own_;
   Query& conversation_;
-  std::string begin_;  // empty once it has been sent
+  std::string begin_;       // empty once it has been sent
+  const Instant deadline_;  // `never`: each statement has the database's own statement timeout
   Settings settings_;
   bool renews_ = false;  // in front of the next statement
   bool reads_ = false;   // the next statement

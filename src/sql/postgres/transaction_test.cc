@@ -431,6 +431,40 @@ TEST_F(PostgresTransaction, WhatItSetsForTheSessionEndsWithIt) {
   EXPECT_EQ(database->counters().opened, 1u) << "always on the same connection";
 }
 
+TEST_F(PostgresTransaction, ItsOwnDeadlineGoesBeforeTheStatementTimeout) {
+  Options chosen = options(1);
+  chosen.statement_timeout_ms = 60'000;
+  open(chosen);
+  const Statement ask = prepare("SELECT current_setting('statement_timeout')::interval > '1 h'");
+  const auto is_long = [&](sql::Transaction& transaction) {
+    const auto done = execute(transaction, ask);
+    EXPECT_TRUE(done) << done.error().message;
+    return done && done->rows.row(0)[0].view() == "t";
+  };
+  auto patient = database->begin({.deadline = reactor->now() + 2h});
+  EXPECT_TRUE(is_long(*patient));
+  patient->renew({}, false);
+  EXPECT_TRUE(is_long(*patient));
+  EXPECT_TRUE(run(patient->commit()));
+  patient.reset();
+  EXPECT_FALSE(is_long(*database->begin({.deadline = reactor->now() + 1s})));
+  EXPECT_FALSE(is_long(*database->begin({})));
+}
+
+TEST_F(PostgresTransaction, EachOfItsStatementsHasTheStatementTimeout) {
+  Options chosen = options(1);
+  chosen.wait_ms = 0;
+  chosen.statement_timeout_ms = 1000;
+  open(chosen);
+  EXPECT_TRUE(turn_until([&] { return database->open_connections() == 1; }));
+  const Statement nap = prepare("SELECT pg_sleep(:s)");
+  const auto transaction = database->begin({});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(execute(*transaction, nap, {"0.6"}));
+  const auto late = execute(*transaction, nap, {"600"});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().failure, Failure::timed_out);
+}
+
 TEST_F(PostgresTransaction, WhatItChangesInTheSessionEndsWithIt) {
   psql("DO $$ BEGIN CREATE ROLE leaked; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
   open(options(1));
