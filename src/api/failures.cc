@@ -18,6 +18,7 @@ constexpr std::array refusals{
     Known{"23P01", 409, "It collides with another row."},
     Known{"23502", 422, "A value that must be there is missing."},
     Known{"23514", 422, "A value is outside of what is allowed."},
+    Known{"44000", 422, "A value is outside of what is allowed."},
     Known{"23", 409, "It breaks a rule of the data."},
     Known{"22", 422, "A value does not fit its type."},
     Known{"P0001", 422, "The database refuses it."},

@@ -31,9 +31,10 @@ TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
         Case{Failure::statement, "23505", 500, 500, 409}, Case{Failure::statement, "23503", 500, 500, 409},
         Case{Failure::statement, "23P01", 500, 500, 409}, Case{Failure::statement, "23502", 500, 500, 422},
         Case{Failure::statement, "23514", 500, 500, 422}, Case{Failure::statement, "23000", 500, 500, 409},
-        Case{Failure::statement, "22012", 500, 500, 422}, Case{Failure::statement, "P0001", 500, 500, 422},
-        Case{Failure::statement, "55P03", 500, 500, 409}, Case{Failure::statement, "42501", 403, 403, 403},
-        Case{Failure::statement, "42601", 500, 500, 500}, Case{Failure::statement, "", 500, 500, 500}}) {
+        Case{Failure::statement, "44000", 500, 500, 422}, Case{Failure::statement, "22012", 500, 500, 422},
+        Case{Failure::statement, "P0001", 500, 500, 422}, Case{Failure::statement, "55P03", 500, 500, 409},
+        Case{Failure::statement, "42501", 403, 403, 403}, Case{Failure::statement, "42601", 500, 500, 500},
+        Case{Failure::statement, "", 500, 500, 500}}) {
     const std::string text = std::to_string(static_cast<int>(one.failure)) + " " + one.sqlstate;
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading).status, one.reading) << text;
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading_alone).status, one.reading_alone) << text;

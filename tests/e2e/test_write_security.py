@@ -534,3 +534,56 @@ def test_answers_tell_nothing_of_the_inside(items):
         said = json.dumps(problem).lower()
         for inside in ("items_slug_key", "sqlite", "postgres", "constraint", "insert", "select", "relation", ".cc"):
             assert inside not in said, (inside, said)
+
+
+def test_a_row_that_breaks_a_rule_is_not_told(sluice, postgres):
+    postgres.psql("DROP DATABASE IF EXISTS told")
+    postgres.psql("CREATE DATABASE told")
+    postgres.psql("""
+        CREATE TABLE people (id int PRIMARY KEY, name text NOT NULL, hash text, active boolean CHECK (id < 100));
+        INSERT INTO people VALUES (1, 'ada', 'HASH-OF-ADA', true);
+        CREATE VIEW active AS SELECT id, name, active FROM people WHERE active WITH CHECK OPTION;
+        CREATE FUNCTION hand_on() RETURNS int LANGUAGE plpgsql AS $$
+        DECLARE row text;
+        BEGIN
+          UPDATE people SET id = 100 WHERE id = 1;
+        EXCEPTION WHEN check_violation THEN
+          GET STACKED DIAGNOSTICS row = PG_EXCEPTION_DETAIL;
+          RAISE EXCEPTION 'caught' USING ERRCODE = 'XX000', DETAIL = row;
+        END $$""", "told")
+    server = sluice(f'''
+[database.main]
+url = "{postgres.url("told")}"
+[errors]
+23502 = 500
+23514 = 500
+[[endpoint]]
+path = "/people/{{id:int}}"
+patch = "UPDATE active SET active = :active WHERE id = :id"
+params.active = "bool"
+[endpoint.put]
+sql = "UPDATE people SET name = NULL WHERE id = :id"
+[endpoint.delete]
+sql = "UPDATE people SET id = 100 WHERE id = :id"
+[[endpoint]]
+path = "/active"
+[endpoint.post]
+table = "active"
+columns.id = {{}}
+columns.name = {{}}
+columns.active = {{}}
+[[endpoint]]
+path = "/caught"
+post = "SELECT hand_on()"
+''')
+    films = Films(server, "postgres", None)
+    answer = films.call("PATCH", "/people/1", {"active": False})
+    assert answer.status == 422
+    assert json.loads(answer.body)["detail"] == "A value is outside of what is allowed."
+    refused = films.problem(422, "POST", "/active", [{"id": 2, "name": "b", "active": True}, {"id": 3, "name": "c"}])
+    assert refused["errors"][0]["row"] == 1 and refused["errors"][0]["detail"] == "is outside of what is allowed"
+    for method, path in (("PUT", "/people/1"), ("DELETE", "/people/1"), ("POST", "/caught")):
+        assert films.call(method, path).status == 500, (method, path)
+    server.stop()
+    assert "23502" in server.log and "23514" in server.log and "XX000 caught" in server.log
+    assert "HASH" not in server.log

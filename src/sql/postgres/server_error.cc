@@ -5,9 +5,16 @@
 namespace sluice::sql::postgres {
 namespace {
 
+// "Failing row contains (1, ada, ...)": all of a stored row. The server may say it in another language, but not of
+// other codes, unless a function hands on what it has caught.
+bool tells_a_row(const ServerNotice& notice) {
+  return notice.sqlstate == "23502" || notice.sqlstate == "23514" || notice.sqlstate == "44000" ||
+         notice.detail.contains("Failing row contains");
+}
+
 std::string sentence_of(const ServerNotice& notice) {
   std::string text(notice.message);
-  if (!notice.detail.empty()) text.append(" (").append(notice.detail).append(")");
+  if (!notice.detail.empty() && !tells_a_row(notice)) text.append(" (").append(notice.detail).append(")");
   if (!notice.hint.empty()) text.append(" hint: ").append(notice.hint);
   return text;
 }

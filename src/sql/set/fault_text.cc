@@ -24,6 +24,7 @@ constexpr std::array known{
     Known{"23503", "refers to something that is not there, or is still referred to"},
     Known{"23505", "has the same unique value as another row"},
     Known{"23514", "is outside of what is allowed"},
+    Known{"44000", "is outside of what is allowed"},
     Known{"23P01", "collides with another row"},
     Known{"23", "breaks a rule of the data"},
     Known{"P0001", "is refused by the database"},
@@ -43,7 +44,7 @@ std::string refusal_text(std::string_view sqlstate, std::string_view constraint)
 }
 
 bool is_of_a_row(std::string_view sqlstate) {
-  return sqlstate.starts_with("22") || sqlstate.starts_with("23") || sqlstate == "P0001";
+  return sqlstate.starts_with("22") || sqlstate.starts_with("23") || sqlstate == "44000" || sqlstate == "P0001";
 }
 
 }  // namespace sluice::sql

@@ -12,6 +12,7 @@ TEST(RefusalText, IsOfTheStateOrElseOfItsClass) {
   EXPECT_EQ(refusal_text("23502", ""), "must not be null");
   EXPECT_EQ(refusal_text("23505", "films_slug_key"), "has the same unique value as another row (films_slug_key)");
   EXPECT_EQ(refusal_text("23514", "small"), "is outside of what is allowed (small)");
+  EXPECT_EQ(refusal_text("44000", ""), "is outside of what is allowed");
   EXPECT_EQ(refusal_text("23001", ""), "breaks a rule of the data");
   EXPECT_EQ(refusal_text("", ""), "is not accepted");
   EXPECT_EQ(refusal_text("42501", "x"), "is not accepted (x)");
