@@ -37,6 +37,7 @@ Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan
       cores_(std::move(cores)),
       trouble_("resident " + plan.name),
       alarm_(around_.reactor),
+      resumed_(around_.reactor),
       edition_(std::move(edition)),
       mark_(std::move(mark)),
       every_(options.every.value),
@@ -76,7 +77,7 @@ core::Task<void> Refresher::run() {
   for (;;) {
     if (back_off) {
       // Nothing is missed meanwhile: a ring waits.
-      co_await back_off->wait();
+      if (co_await resumed_.wait(back_off->next())) back_off.reset();
     } else {
       (void)co_await alarm_.wait(next_refresh());
     }

@@ -83,6 +83,11 @@ class Refresher {
 
   // The database says that something has changed.
   void ring() { alarm_.ring(); }
+  // The connection that listens is back, so the database may answer again: ends the pause after a failure.
+  void resumed() {
+    ring();
+    if (edition_.failing) resumed_.ring();
+  }
 
   [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] Counters counters() const;
@@ -113,6 +118,7 @@ class Refresher {
   const Cores cores_;
   TroubleLog trouble_;
   core::Alarm alarm_;
+  core::Alarm resumed_;
   api::resident::Edition edition_;
   std::shared_ptr<const api::resident::Table> retired_;  // what no core has been told to drop yet, or nobody has seen
   Mark mark_;

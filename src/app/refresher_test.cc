@@ -242,6 +242,24 @@ TEST_F(RefresherTest, TriesLessAndLessOften) {
   wait_for([&] { return published.table->size() == 2 && database.asked.size() == before + 2; });
 }
 
+TEST_F(RefresherTest, TriesAtOnceWhenTheListenerIsBack) {
+  start();
+  database.fails({sql::Failure::unavailable, {}, "away", 0});
+  refresher->ring();
+  pass(10 * Refresher::longest_pause);
+  // Still away: the pauses begin anew.
+  std::size_t before = database.asked.size();
+  refresher->resumed();
+  pass(1ms);
+  EXPECT_EQ(database.asked.size(), before + 1);
+  pass(Refresher::first_pause);
+  EXPECT_EQ(database.asked.size(), before + 2);
+  database.gives(rows(2));
+  refresher->resumed();
+  wait_for([&] { return !published.failing; });
+  EXPECT_EQ(published.table->size(), 2u);
+}
+
 // Slow clients hold versions: no new version is loaded while four are held.
 TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
   options.hold.value = {};

@@ -79,7 +79,7 @@ class Residents::Listener final : public sql::ChangeSink {
   }
   // Something may have been missed.
   core::Task<void> resumed() override {
-    for (Refresher* refresher : refreshers_) refresher->ring();
+    for (Refresher* refresher : refreshers_) refresher->resumed();
     co_return;
   }
 

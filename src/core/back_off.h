@@ -24,11 +24,13 @@ class BackOff {
   BackOff(Reactor& reactor, Duration first, Duration longest)
       : reactor_(reactor), pause_(first), longest_(longest), state_(seed(reactor)) {}
 
-  [[nodiscard]] Task<void> wait() {
+  // The end of the pause that begins now.
+  [[nodiscard]] Instant next() {
     const Duration most = pause_;
     pause_ = std::min(pause_ * 2, longest_);
-    co_await Sleep(reactor_, reactor_.now() + jittered(state_, most));
+    return reactor_.now() + jittered(state_, most);
   }
+  [[nodiscard]] Task<void> wait() { co_await Sleep(reactor_, next()); }
 
  private:
   // Of the clock, which is the simulation's where there is one.
