@@ -6,19 +6,19 @@ import pytest
 
 from conftest import database_with
 
-# Whatever reads `slow`, or writes `notes`, takes longer than statement_timeout. A wait for a connection would be far
+# Whatever reads `slow`, or writes `slow_notes`, takes longer than statement_timeout. A wait for a connection would be far
 # longer, and there is none.
 SCHEMA = {
     "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 2000000) "
                "SELECT count(*) AS n FROM c",
-               "CREATE TABLE notes (id integer PRIMARY KEY, text text)",
-               "CREATE TRIGGER slowly AFTER INSERT ON notes BEGIN SELECT n FROM slow; END"],
-    "postgres": ["DROP TABLE IF EXISTS notes", "DROP VIEW IF EXISTS slow",
+               "CREATE TABLE slow_notes (id integer PRIMARY KEY, text text)",
+               "CREATE TRIGGER slowly AFTER INSERT ON slow_notes BEGIN SELECT n FROM slow; END"],
+    "postgres": ["DROP TABLE IF EXISTS slow_notes", "DROP VIEW IF EXISTS slow",
                  "CREATE VIEW slow AS SELECT 1 AS n FROM pg_sleep(0.6)",
-                 "CREATE TABLE notes (id integer PRIMARY KEY, text text)",
+                 "CREATE TABLE slow_notes (id integer PRIMARY KEY, text text)",
                  "CREATE OR REPLACE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS "
                  "'BEGIN PERFORM n FROM slow; RETURN NULL; END'",
-                 "CREATE TRIGGER slowly AFTER INSERT ON notes FOR EACH ROW EXECUTE FUNCTION slowly()"],
+                 "CREATE TRIGGER slowly AFTER INSERT ON slow_notes FOR EACH ROW EXECUTE FUNCTION slowly()"],
 }
 CONFIG = '''
 [database.main]
@@ -40,12 +40,12 @@ get = "SELECT n FROM slow"
 path = "/notes"
 {timeout}
 [endpoint.post]
-table = "notes"
+table = "slow_notes"
 columns.id = {{}}
 columns.text = {{}}
 [endpoint.put]
-table = "notes"
-existing = "SELECT id FROM notes WHERE text = 'none'"
+table = "slow_notes"
+existing = "SELECT id FROM slow_notes WHERE text = 'none'"
 columns.id = {{ key = true }}
 columns.text = {{}}
 '''
