@@ -327,3 +327,43 @@ use = ["auth"]
     write(server, config(other, 'use = ["auth"]'))
     assert reload(server)[0] == 200
     assert (server.get("/a").status, status(other)) == (401, 200)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_new_types_of_columns_are_taken(sluice, tmp_path, request, kind):
+    if kind == "postgres":
+        postgres = request.getfixturevalue("own_postgres")
+        url, run = postgres.url(), postgres.psql
+    else:
+        url, run = "sqlite:types.db", lambda sql: sqlite3.connect(tmp_path / "types.db", isolation_level=None).execute(sql)
+    run("CREATE TABLE typed (id integer PRIMARY KEY, n integer)")
+    server = sluice(f'''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/typed"
+get = "SELECT id FROM typed WHERE n = :n"
+[endpoint.post]
+table = "typed"
+columns.id = {{}}
+columns.n = {{}}
+returning = "*"
+''')
+
+    def post(number, value):
+        with server.connect() as client:
+            body = json.dumps({"id": number, "n": value}).encode()
+            answer = client.call("POST", "/typed", body, "Content-Type: application/json")
+            return answer.status, json.loads(answer.body)
+    assert post(1, 1) == (201, [{"id": 1, "n": 1}])
+    if kind == "postgres":
+        run("ALTER TABLE typed ALTER n TYPE bigint")
+        value = 3_000_000_000
+    else:
+        run("DROP TABLE typed")
+        run("CREATE TABLE typed (id integer PRIMARY KEY, n text)")
+        value = "a text"
+    assert post(2, value)[0] == 422
+    assert reload(server)[0] == 200
+    assert post(2, value) == (201, [{"id": 2, "n": value}])
+    assert json.loads(server.get(f"/typed?n={str(value).replace(' ', '+')}").body) == [{"id": 2}]
