@@ -42,4 +42,17 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   return number;
 }
 
+std::string plain(const Decimal& number) {
+  if (number.digits.empty()) return "0";
+  std::string text = number.digits;
+  if (number.exponent >= 0) {
+    text.append(static_cast<std::size_t>(number.exponent), '0');
+  } else {
+    const auto places = static_cast<std::size_t>(-number.exponent);
+    if (text.size() <= places) text.insert(0, places + 1 - text.size(), '0');
+    text.insert(text.size() - places, 1, '.');
+  }
+  return (number.negative ? "-" : "") + text;
+}
+
 }  // namespace sluice::api

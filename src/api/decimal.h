@@ -20,4 +20,7 @@ struct Decimal {
 // `-1.50e3`; nothing: it is not one, or its exponent is beyond a million.
 [[nodiscard]] std::optional<Decimal> parse_decimal(std::string_view text);
 
+// Without an exponent and without a digit more than it takes: `-1500`, `0.015`. As long as the exponent is large.
+[[nodiscard]] std::string plain(const Decimal& number);
+
 }  // namespace sluice::api

@@ -1,5 +1,8 @@
 #include "api/decimal.h"
 
+#include <initializer_list>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace sluice::api {
@@ -13,6 +16,17 @@ TEST(Decimal, EqualNumbersAreEqual) {
   EXPECT_EQ(parse_decimal("-1200"), (Decimal{true, "12", 2}));
   EXPECT_NE(parse_decimal("1"), parse_decimal("1.00000000000000000000000000000001"));
   EXPECT_NE(parse_decimal("1"), parse_decimal("-1"));
+}
+
+TEST(Decimal, ArePlainInOneWay) {
+  for (const auto& [text, is] : std::initializer_list<std::pair<const char*, const char*>>{{"-0", "0"},
+                                                                                           {"007", "7"},
+                                                                                           {"-15e2", "-1500"},
+                                                                                           {"1.50", "1.5"},
+                                                                                           {"15e-3", "0.015"},
+                                                                                           {"-12345e-2", "-123.45"}}) {
+    EXPECT_EQ(plain(*parse_decimal(text)), is);
+  }
 }
 
 TEST(Decimal, OtherTextsAreNone) {

@@ -287,23 +287,26 @@ namespace {
 
 struct Compared {
   std::string text;
-  enum class Kind : std::uint8_t { text, number, boolean } kind{};
+  sql::ParameterType type = sql::ParameterType::text;  // text: nobody says what it is
+  bool is_ours = false;                                // of the configuration
 };
 
-// Where one of them is known to be a number, or a boolean, its spelling does not count.
-bool is_same(const Compared& a, const Compared& b) {
-  if (a.text == b.text) return true;
-  const auto either = [&](Compared::Kind kind) { return a.kind == kind || b.kind == kind; };
-  if (either(Compared::Kind::number)) {
-    const auto number = parse_decimal(a.text);
-    return number && number == parse_decimal(b.text);
-  }
-  if (either(Compared::Kind::boolean)) {
-    const auto is_flag = [](std::string_view text) { return sql::fits(sql::ParameterType::boolean, text); };
-    const auto is_true = [](std::string_view text) { return text.starts_with('t') || text == "1"; };
-    return is_flag(a.text) && is_flag(b.text) && is_true(a.text) == is_true(b.text);
-  }
-  return false;
+// Where the type of one of them is known, spellings of its value are the same. The other side must be written in the
+// type's one way: a database may take "2e0" for 2, but to whoever gives out such names they are two. Nothing: it is
+// not.
+std::optional<bool> same(const Compared& a, const Compared& b) {
+  using sql::ParameterType;
+  if (a.type == ParameterType::text && b.type == ParameterType::text) return a.text == b.text;
+  const ParameterType type = a.type == ParameterType::text || b.type == ParameterType::integer ? b.type : a.type;
+  const auto value_of = [type](const Compared& one) {
+    auto value = canonical(type, one.text);
+    if (value && one.type != type && !one.is_ours && *value != one.text) value.reset();
+    return value;
+  };
+  const auto left = value_of(a);
+  const auto right = value_of(b);
+  if ((!left && !a.is_ours) || (!right && !b.is_ours)) return std::nullopt;
+  return left && left == right;
 }
 
 // Whether a double keeps all digits of the number.
@@ -333,13 +336,12 @@ struct Guards::Case {
       return std::nullopt;
     }
     if (!found[0].text) return std::nullopt;
-    Compared compared{std::string(*found[0].text), Compared::Kind::text};
-    if (source.from == From::claim) {
-      if (request.findings.claims->find(source.key)->kind == http::Claim::Kind::number)
-        compared.kind = Compared::Kind::number;
-    } else if (source.checked && !sql::is_list(source.type) && source.type != sql::ParameterType::text) {
-      const bool is_flag = source.type == sql::ParameterType::boolean;
-      compared.kind = is_flag ? Compared::Kind::boolean : Compared::Kind::number;
+    Compared compared{.text = std::string(*found[0].text), .is_ours = source.from == From::environment};
+    const http::Claim* const claim = source.from == From::claim ? claim_of(source) : nullptr;
+    if (source.checked && !sql::is_list(source.type)) {
+      compared.type = source.type;
+    } else if (claim != nullptr && claim->kind == http::Claim::Kind::number) {
+      compared.type = sql::ParameterType::real;
     }
     // A statement may read it as a number that something else was compared with here.
     if (source.checked && source.type == sql::ParameterType::real && !is_exact(compared.text)) {
@@ -348,45 +350,59 @@ struct Guards::Case {
     }
     return compared;
   }
-  bool equal(const Source& one, const Source& other) {
+  const http::Claim* claim_of(const Source& source) const {
+    return request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
+  }
+  static Truth truth(std::optional<bool> holds) {
+    if (!holds) return Truth::neither;
+    return *holds ? Truth::yes : Truth::no;
+  }
+  static Truth opposite(Truth one) { return one > Truth::yes ? one : truth(one == Truth::no); }
+  Truth equal(const Source& one, const Source& other) {
     const auto a = value(one);
     const auto b = value(other);
-    return a && b && is_same(*a, *b);
+    return a && b ? truth(same(*a, *b)) : Truth::no;
   }
-  bool contains(const Source& list, const Source& item) {
-    const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(list.key) : nullptr;
+  Truth contains(const Source& list, const Source& item) {
+    const http::Claim* const claim = claim_of(list);
     const auto wanted_item = value(item);
-    if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return false;
-    return std::ranges::any_of(claim->items, [&](const http::Claim& one) {
-      const auto kind = one.kind == http::Claim::Kind::number ? Compared::Kind::number : Compared::Kind::text;
-      return one.kind != http::Claim::Kind::null && is_same({std::string(one.text), kind}, *wanted_item);
-    });
+    Truth found = Truth::no;
+    if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return found;
+    for (const http::Claim& one : claim->items) {
+      if (one.kind == http::Claim::Kind::null) continue;
+      Compared compared{.text = std::string(one.text)};
+      if (one.kind == http::Claim::Kind::number) compared.type = sql::ParameterType::real;
+      const Truth is_it = truth(same(compared, *wanted_item));
+      if (is_it == Truth::yes) return is_it;
+      found = std::max(found, is_it);
+    }
+    return found;
   }
 
   Truth evaluate(const Node& node) {
-    const auto truth = [](bool holds) { return holds ? Truth::yes : Truth::no; };
     switch (node.kind) {
       case Kind::eq:
-        return truth(equal(node.sources[0], node.sources[1]));
+        return equal(node.sources[0], node.sources[1]);
       case Kind::ne:
-        return truth(!equal(node.sources[0], node.sources[1]));
+        return opposite(equal(node.sources[0], node.sources[1]));
       case Kind::in: {
-        bool found = false;
-        for (std::size_t i = 1; i < node.sources.size() && !found; ++i) found = equal(node.sources[0], node.sources[i]);
-        return truth(found);
+        Truth found = Truth::no;
+        for (std::size_t i = 1; i < node.sources.size() && found != Truth::yes; ++i) {
+          const Truth one = equal(node.sources[0], node.sources[i]);
+          if (one != Truth::no) found = one;
+        }
+        return found;
       }
       case Kind::contains:
-        return truth(contains(node.sources[0], node.sources[1]));
+        return contains(node.sources[0], node.sources[1]);
       case Kind::present:
         return truth(value(node.sources[0]).has_value());
       case Kind::all:
         return combine(node, Truth::no);
       case Kind::any:
         return combine(node, Truth::yes);
-      case Kind::negation: {
-        const Truth part = evaluate(node.parts[0]);
-        return part == Truth::unknown ? part : truth(part == Truth::no);
-      }
+      case Kind::negation:
+        return opposite(evaluate(node.parts[0]));
       case Kind::exists:
         if (node.query < known.size() && known[node.query]) return truth(*known[node.query]);
         if (!wanted) wanted = node.query;
@@ -404,7 +420,7 @@ struct Guards::Case {
         wanted = wanted_before;
         return decisive;
       }
-      if (one == Truth::unknown) result = Truth::unknown;
+      result = std::max(result, one);
     }
     return result;
   }
@@ -417,7 +433,8 @@ Guards::Verdict Guards::judge(const http::Request& request, std::span<const std:
     one.wanted.reset();
     const Truth truth = one.evaluate(rule.root);
     if (one.refusal) return {.refusal = std::move(one.refusal), .wanted = {}};
-    if (truth == Truth::no) return {.refusal = http::problem(rule.status, rule.detail), .wanted = {}};
+    if (truth == Truth::no || truth == Truth::neither)
+      return {.refusal = http::problem(rule.status, rule.detail), .wanted = {}};
     if (truth == Truth::unknown && !wanted) wanted = one.wanted;
   }
   return {.refusal = {}, .wanted = wanted};

@@ -101,7 +101,12 @@ class Guards {
                                                                            std::span<const Source>& refused) const;
 
  private:
-  enum class Truth : std::uint8_t { no, yes, unknown };
+  enum class Truth : std::uint8_t {
+    no,
+    yes,
+    neither,  // a comparison that fails, and so does its contrary
+    unknown,
+  };
   struct Node {
     Requirement::Kind kind{};
     std::vector<Source> sources;  // of the operands; a literal is a default

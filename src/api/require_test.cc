@@ -87,6 +87,119 @@ TEST_F(RequireTest, TypedValuesAreComparedByWhatTheyMean) {
   EXPECT_EQ(asked("m=007", "ne(query.m, 7)"), "yes") << "nothing is said of it";
 }
 
+// A name that a database would take for another value is not that value, and it cannot be told to be another one
+// either.
+TEST_F(RequireTest, OtherSpellingsOfAClaimNeitherHoldNorDiffer) {
+  declare("n", sql::ParameterType::integer);
+  declare("r", sql::ParameterType::real);
+  declare("b", sql::ParameterType::boolean);
+  declare("h", sql::ParameterType::bytes);
+  struct Case {
+    const char* query;
+    const char* claim;  // as JSON
+    const char* equal;
+    const char* different;
+  };
+  const Case cases[] = {
+      {"n=2", R"("2")", "yes", "no"},
+      {"n=02", R"("2")", "yes", "no"},
+      {"n=2", "2", "yes", "no"},
+      {"n=-3", R"("-3")", "yes", "no"},
+      {"n=2", R"("3")", "no", "yes"},
+      {"n=2", R"("2e0")", "no", "no"},
+      {"n=2", R"("2E0")", "no", "no"},
+      {"n=2", R"("2.0")", "no", "no"},
+      {"n=2", R"("20e-1")", "no", "no"},
+      {"n=2", R"("2.")", "no", "no"},
+      {"n=2", R"(".2e1")", "no", "no"},
+      {"n=2", R"("02")", "no", "no"},
+      {"n=2", R"("+2")", "no", "no"},
+      {"n=2", R"(" 2")", "no", "no"},
+      {"n=2", R"("2 ")", "no", "no"},
+      {"n=0", R"("-0")", "no", "no"},
+      {"n=2", "2.0", "no", "no"},
+      {"n=2", "2e0", "no", "no"},
+      {"n=2", R"("ada")", "no", "no"},
+      {"r=2.5", R"("2.5")", "yes", "no"},
+      {"r=25e-1", R"("2.5")", "yes", "no"},
+      {"r=2.5", "2.50", "yes", "no"},
+      {"r=2", R"("2")", "yes", "no"},
+      {"r=0.5", R"("0.5")", "yes", "no"},
+      {"r=0.5", R"(".5")", "no", "no"},
+      {"r=2", R"("2e0")", "no", "no"},
+      {"r=2e0", R"("2e0")", "no", "no"},
+      {"r=2.0", R"("2.0")", "no", "no"},
+      {"r=2", R"("3")", "no", "yes"},
+      {"b=1", R"("true")", "yes", "no"},
+      {"b=true", "true", "yes", "no"},
+      {"b=f", R"("true")", "no", "yes"},
+      {"b=true", R"("t")", "no", "no"},
+      {"b=t", R"("t")", "no", "no"},
+      {"b=true", R"("1")", "no", "no"},
+      {"b=true", "1", "no", "no"},
+      {"h=%5Cxab", R"("\\xab")", "yes", "no"},
+      {"h=%5CxAB", R"("\\xab")", "yes", "no"},
+      {"h=%5Cxab", R"("\\xAB")", "no", "no"},
+      {"t=2e0", R"("2e0")", "yes", "no"},
+      {"t=2", R"("2e0")", "no", "yes"},
+      {"t=2", "2", "yes", "no"},
+      {"t=2.0", "2", "no", "no"},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(std::string(one.query) + " " + one.claim);
+    const std::string claim = one.claim;
+    request.findings.claims = http::Claims::parse("{\"v\":" + claim + ",\"all\":[null," + claim + "]}");
+    ASSERT_NE(request.findings.claims, nullptr);
+    request.query = one.query;
+    const std::string value = "query." + std::string(request.query.substr(0, 1));
+    const auto asked = [&](const std::string& that) { return holds(that.c_str()); };
+    for (const std::string& equal :
+         {"eq(claim.v, " + value + ")", "eq(" + value + ", claim.v)", "in(claim.v, 'x', " + value + ")",
+          "in(" + value + ", claim.v, 'x')", "contains(claim.all, " + value + ")"}) {
+      EXPECT_EQ(asked(equal), one.equal) << equal;
+      EXPECT_EQ(asked("not(" + equal + ")"), one.different) << equal;
+      EXPECT_EQ(asked("not(not(" + equal + "))"), one.equal) << equal;
+      EXPECT_EQ(asked("and(" + equal + ", eq(1, 1))"), one.equal) << equal;
+      EXPECT_EQ(asked("or(" + equal + ", eq(1, 2))"), one.equal) << equal;
+      EXPECT_EQ(asked("or(" + equal + ", eq(1, 1))"), "yes") << equal;
+      EXPECT_EQ(asked("not(and(" + equal + ", eq(1, 2)))"), "yes") << equal;
+    }
+    EXPECT_EQ(asked("ne(claim.v, " + value + ")"), one.different);
+  }
+}
+
+TEST_F(RequireTest, TheConfigurationsOwnValuesMayBeSpelledInAnyWay) {
+  declare("n", sql::ParameterType::integer);
+  declare("r", sql::ParameterType::real);
+  request.query = "n=7&r=1.5";
+  EXPECT_EQ(holds("eq(query.n, 07)"), "yes");
+  EXPECT_EQ(holds("eq(query.r, 1.50)"), "yes");
+  EXPECT_EQ(holds("eq(claim.n, 7.0)"), "yes");
+  EXPECT_EQ(holds("ne(query.n, 'new')"), "yes");
+  EXPECT_EQ(holds("not(contains(claim.roles, 'banned'))"), "yes");
+}
+
+TEST_F(RequireTest, AClaimOfADeclaredTypeHasOneSpelling) {
+  Source source;
+  source.from = From::claim;
+  source.key = "sub";
+  source.type = sql::ParameterType::integer;
+  source.checked = true;
+  source.default_text = "0";
+  declared.push_back(source);
+  const auto of = [&](const char* claims) {
+    request.findings.claims = http::Claims::parse(claims);
+    return holds("in(claim.sub, 2, 0)");
+  };
+  EXPECT_EQ(of(R"({"sub":"2"})"), "yes");
+  EXPECT_EQ(of(R"({"sub":2})"), "yes");
+  EXPECT_EQ(of(R"({"sub":"02"})"), "no");
+  EXPECT_EQ(of(R"({"sub":"2e0"})"), "no");
+  EXPECT_EQ(of("{}"), "yes") << "its default";
+  request.findings.claims = nullptr;
+  EXPECT_EQ(holds("eq(claim.sub, 0)"), "yes");
+}
+
 TEST_F(RequireTest, WhatIsMissingEqualsNothing) {
   EXPECT_EQ(holds("eq(claim.x, '')"), "no");
   EXPECT_EQ(holds("eq(claim.x, claim.y)"), "no");

@@ -203,12 +203,29 @@ std::optional<std::string> integer_of(std::string_view number) {
   const auto decimal = parse_decimal(number);
   if (!decimal || decimal->exponent < 0) return std::nullopt;
   if (static_cast<std::uint64_t>(decimal->exponent) + decimal->digits.size() > most_digits) return std::nullopt;
-  std::string digits = decimal->negative ? "-" : "";
-  digits += decimal->digits;
-  digits.append(static_cast<std::size_t>(decimal->exponent), '0');
-  if (decimal->digits.empty()) digits = "0";
+  std::string digits = plain(*decimal);
   if (!sql::fits(sql::ParameterType::integer, digits)) return std::nullopt;
   return digits;
+}
+
+std::optional<std::string> canonical(sql::ParameterType type, std::string_view text) {
+  if (!sql::fits(type, text)) return std::nullopt;
+  switch (type) {
+    case sql::ParameterType::boolean:
+      return text.starts_with('t') || text == "1" ? "true" : "false";
+    case sql::ParameterType::integer:
+    case sql::ParameterType::real: {
+      const auto decimal = parse_decimal(text);
+      return decimal ? std::optional(plain(*decimal)) : std::nullopt;
+    }
+    case sql::ParameterType::bytes: {
+      std::string lower(text);
+      for (char& c : lower) c = c >= 'A' && c <= 'F' ? static_cast<char>(c | 0x20) : c;
+      return lower;
+    }
+    default:
+      return std::string(text);
+  }
 }
 
 std::expected<SourceName, std::string> parse_source(std::string_view text) {
@@ -335,7 +352,14 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         break;
       case From::claim: {
         const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
-        if (claim != nullptr && claim->kind != http::Claim::Kind::null) text = claim->text;
+        if (claim == nullptr || claim->kind == http::Claim::Kind::null) break;
+        text = claim->text;
+        // To whoever issues tokens, "2" and "02" are two names: they must not become one here.
+        if (claim->kind == http::Claim::Kind::string && source.checked && !sql::is_list(source.type)) {
+          const std::string_view name = source.trim ? trimmed(*text) : *text;
+          const auto plain = canonical(source.type, name);
+          if (plain && *plain != name) return refuse("must be written " + *plain);
+        }
         break;
       }
       case From::environment:

@@ -94,6 +94,10 @@ void take_column(const sql::TableColumn& column, Source& source);
 // is none of 64 bits, or is written as one already.
 [[nodiscard]] std::optional<std::string> integer_of(std::string_view number);
 
+// The one way in which a value of the type is written, of all that it takes: 7 for 007, 1.5 for 15e-1, true for t.
+// Nothing: the text is no value of the type.
+[[nodiscard]] std::optional<std::string> canonical(sql::ParameterType type, std::string_view text);
+
 // What is wrong with a value.
 struct ValueFault {
   const Source* source = nullptr;
