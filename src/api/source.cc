@@ -354,11 +354,14 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
         if (claim == nullptr || claim->kind == http::Claim::Kind::null) break;
         text = claim->text;
-        // To whoever issues tokens, "2" and "02" are two names: they must not become one here.
-        if (claim->kind == http::Claim::Kind::string && source.checked && !sql::is_list(source.type)) {
+        // To whoever issues tokens, "2", "02" and "2e0" are three names: they must not become one here.
+        const bool is_integral = source.integral || source.column == sql::ColumnKind::integer;
+        const auto read_as = source.checked ? source.type : is_integral ? sql::ParameterType::integer : type;
+        if (claim->kind == http::Claim::Kind::string && read_as != sql::ParameterType::text && !sql::is_list(read_as)) {
           const std::string_view name = source.trim ? trimmed(*text) : *text;
-          const auto plain = canonical(source.type, name);
-          if (plain && *plain != name) return refuse("must be written " + *plain);
+          const auto plain = canonical(read_as, name);
+          if (!plain) return refuse("must be " + std::string(name_of(read_as)));
+          if (*plain != name) return refuse("must be written " + *plain);
         }
         break;
       }
