@@ -121,12 +121,14 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
     return handle_without_body(request, *this);
   const auto wish = wish_of(request, plan_->formats);
   if (!wish) return not_acceptable(plan_->formats);
-  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
+  bool asks_first = false;
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
-    if (verdict.wanted) return query_if_allowed(request, *wish);
+    asks_first = verdict.wanted.has_value();
   }
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
+  if (asks_first) return query_if_allowed(request, *wish);
   return query(request, *wish);
 }
 

@@ -39,11 +39,11 @@ std::string check_file_columns(std::span<const sql::Column> columns) {
 core::Async<http::Response> FileEndpoint::handle(http::Request& request) {
   if (request.body != nullptr) [[unlikely]]
     return handle_without_body(request, *this);
-  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
   }
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request);
 }
 

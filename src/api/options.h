@@ -380,10 +380,9 @@ struct EndpointOptions {
             {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
-    v.field(
-        "require", &EndpointOptions::require,
-        "What must hold of a request, whatever its method, else it is answered 403: an expression, a list of them, or "
-        "[[endpoint.require]].");
+    v.field("require", &EndpointOptions::require,
+            "What must hold of a request by any method that the endpoint has, else it is answered 403: an expression, "
+            "a list of them, or [[endpoint.require]].");
     v.field(
         "changes", &EndpointOptions::changes,
         "What changes is told at the path with `/changes` behind it, as Server-Sent Events: `{ notify = \"CHANNEL\" }` "

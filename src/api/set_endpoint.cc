@@ -100,6 +100,10 @@ std::string_view SetWritePlan::credential() const {
 
 core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
+  if (plan_->guards) {
+    auto verdict = plan_->guards->judge(request, {});
+    if (verdict.refusal) return std::move(*verdict.refusal);
+  }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request);
 }

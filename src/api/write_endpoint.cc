@@ -225,6 +225,10 @@ core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
   const auto wish = wish_of(request, plan_->formats);
   if (!wish) return not_acceptable(plan_->formats);
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
+  if (plan_->guards) {
+    auto verdict = plan_->guards->judge(request, {});
+    if (verdict.refusal) return std::move(*verdict.refusal);
+  }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
   return run(request, *wish);
 }
@@ -232,10 +236,6 @@ core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
 core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish) {
   wish.trailers = false;
   Rows rows;
-  if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
-    if (verdict.refusal) co_return std::move(*verdict.refusal);
-  }
   const Conditions conditions(request);
   if (plan_->current && plan_->current->required && !conditions.has_match() && !conditions.wants_nothing()) {
     co_return refuse_unconditional();

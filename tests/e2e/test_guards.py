@@ -114,6 +114,16 @@ def test_a_request_is_refused_before_its_body_is_read(teams):
         assert connection.read().status == 403  # and not 100
 
 
+def test_whoever_may_not_is_not_told_which_parameters_there_are(teams):
+    row = [{"text": "x"}]
+    for method, target, body in (("GET", "/teams/red/notes?nope=1", None), ("POST", "/teams/red/notes?nope=1", row[0]),
+                                 ("PUT", "/teams/red/notes?nope=1", row), ("GET", "/teams/red/notes?nope=1&nope=2", None)):
+        assert teams.call(method, target, None, body).status == 403, (method, target)
+        assert teams.call(method, target, "bob", body).status == 400, (method, target)
+    assert teams.call("GET", "/admin?nope=1", "ada").status == 404
+    assert teams.call("GET", "/admin?nope=1", "ada", roles=["admin"]).status == 400
+
+
 @pytest.mark.parametrize("require, says", [
     ("eq(claim.role)", '3:12: error: "eq" takes 2'),
     ("and(eq(1, 1), eq(path.x, 1))", "3:29: error: there is no {x} in the path"),

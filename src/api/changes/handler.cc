@@ -104,13 +104,14 @@ Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& da
 core::Async<http::Response> Handler::handle(http::Request& request) {
   if (request.body != nullptr) [[unlikely]]
     return handle_without_body(request, *this);
-  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
+  bool asks_first = plan_->role != nullptr;
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
-    if (verdict.wanted) return answer_if_allowed(request);
+    asks_first |= verdict.wanted.has_value();
   }
-  if (plan_->role) return answer_if_allowed(request);
+  if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
+  if (asks_first) return answer_if_allowed(request);
   return answer(request);
 }
 
