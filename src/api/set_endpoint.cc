@@ -59,6 +59,7 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
     if (source.from != From::body) continue;
     source.body_index = shape.names.size();
     shape.names.push_back(source.key);
+    if (source.trim) shape.trims.push_back(source.body_index);
     staged.push_back(std::move(source));
   }
   for (const sql::Parameter& parameter : set.parameters) {

@@ -66,12 +66,6 @@ std::string_view name_of(sql::ParameterType type) {
   }
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos) return {text.data(), 0};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
 // RFC 6265: `name=value` pairs between semicolons. False: several have the name.
 bool find_cookie(const http::Request& request, std::string_view name, std::optional<std::string_view>& found) {
   for (const http::Field& field : request.fields) {
@@ -196,6 +190,12 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return {text.data(), 0};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
 
 std::optional<std::string> integer_of(std::string_view number) {
   constexpr std::uint64_t most_digits = 19;

@@ -104,6 +104,9 @@ struct ValueFault {
   std::string reason;  // "must be an integer"
 };
 
+// Without the blanks that `trim` takes off.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 // The arguments of one statement, from one request and, where sources name the body, one of its rows. Views are into
 // the request, the row and the scratch.
 class Binder {

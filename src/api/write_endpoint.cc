@@ -122,6 +122,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
         const auto known = std::ranges::find(shape.names, source.key);
         source.body_index = static_cast<std::size_t>(known - shape.names.begin());
         if (known == shape.names.end()) shape.names.push_back(source.key);
+        if (source.trim) shape.trims.push_back(source.body_index);
       }
       step.sources.push_back(std::move(source));
     }

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import queried_database
 from test_config import place, run
-from test_write import Films
+from test_write import Films, JSON
 
 CONFIG = '''
 [openapi]
@@ -75,6 +75,19 @@ columns.id = {{ key = true }}
 columns.name = {{}}
 body_limit = "3MiB"
 schema = {{ properties.id.maximum = 100_000, properties.name = {{ type = "string", pattern = "^(a+)+$|^n[0-9]+$" }} }}
+[[endpoint]]
+path = "/trimmed"
+params.name = {{ trim = true }}
+[endpoint.post]
+sql = "INSERT INTO strict (id, name, tags) VALUES (:id, :name, :tags)"
+schema = {{ properties = {{ name = {{ not.const = "admin" }}, tags = {{ not.const = "admin" }} }} }}
+[endpoint.put]
+table = "strict"
+existing = "SELECT id FROM strict"
+columns.id = {{ key = true }}
+columns.name = {{ from = "body.who.name", trim = true }}
+columns.tags = {{}}
+schema = {{ properties.who = {{ required = ["name"], properties.name = {{ maxLength = 5, not.const = "admin" }} }} }}
 [[endpoint]]
 path = "/unchecked"
 post = "INSERT INTO strict (id, name) VALUES (:id, :name)"
@@ -238,6 +251,22 @@ def test_rows_fit_their_schema(items):
     assert len(items.problem(422, "PUT", "/strict", [{"id": n, "name": "b"} for n in range(300)])["errors"]) == 100
     assert items.query("SELECT count(*) FROM strict") == [("3",)]
     assert json.loads(items.call("PUT", "/strict", [{"id": 1, "name": "aa"}]).body)["deleted"] == 2
+
+
+def test_a_schema_sees_what_is_written(items):
+    form = "Content-Type: application/x-www-form-urlencoded"
+    escaped = '{"name":"\\u0020ad\\u006din\\n","id":1}'
+    for body, kind in (({"id": 1, "name": " admin"}, JSON), (escaped, JSON), ('{"id":1,"name":"admin "}\n', NDJSON),
+                       ("id,name\n1, admin \n", TEXT_CSV), ("id=1&name=+admin", form),
+                       ('"id","name"\n1," admin"\n', "Content-Type: application/csj")):
+        found = items.problem(422, "POST", "/trimmed", body, kind)
+        assert [fault["pointer"].rpartition("/")[2] for fault in found["errors"]] == ["name"], body
+    assert items.call("POST", "/trimmed", {"id": 1, "name": " \"a\" ", "tags": " admin"}).status == 201
+    assert items.query("SELECT name, tags FROM strict") == [('"a"', " admin")]
+    found = items.problem(422, "PUT", "/trimmed", [{"who": {"name": "   five5 "}, "id": 1}, {"id": 2, "who": {"name": "admin "}}])
+    assert faults_of(found)[0][0] == "/1/who/name"
+    assert items.call("PUT", "/trimmed", [{"who": {"name": "   five5 "}, "id": 1}]).status == 200
+    assert items.query("SELECT name FROM strict") == [("five5",)]
 
 
 def test_the_description_tells_of_it(items):

@@ -34,7 +34,8 @@ struct Value {
 struct Shape {
   std::vector<std::string> names;  // the same one may be there twice
   bool allow_unknown = false;
-  char delimiter = ',';  // between the fields of csv: ASCII, no quote and no line end
+  char delimiter = ',';              // between the fields of csv: ASCII, no quote and no line end
+  std::vector<std::size_t> trims{};  // of these names, blanks at the ends of a text do not count
 };
 
 struct RowFault {
