@@ -1,5 +1,9 @@
 #include "http/request.h"
 
+#include <chrono>
+
+#include "core/reactor.h"
+
 namespace sluice::http {
 
 // Methods are case-sensitive (RFC 9110, 9.1).
@@ -69,6 +73,15 @@ bool Request::has_field(std::string_view name) const {
     if (same_name(field.name, name)) return true;
   }
   return false;
+}
+
+Instant Findings::claims_end(const core::Reactor& reactor) const {
+  constexpr double longest_life_s = 1e9;
+  constexpr Duration late = 100ms;  // both clocks are some milliseconds old: nothing ends before its token does
+  const double left_s = claims_end_s - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
+  if (!(left_s < longest_life_s)) return never;
+  if (left_s <= 0) return reactor.now();
+  return reactor.now() + late + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left_s));
 }
 
 }  // namespace sluice::http

@@ -10,9 +10,14 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "core/task.h"
 #include "http/claims.h"
 #include "http/fields.h"
+
+namespace sluice::core {
+class Reactor;
+}
 
 namespace sluice::http {
 
@@ -36,6 +41,9 @@ class BodyReader {
   // Before the first read(): the body may be so many bytes longer than the server takes of others, up to
   // ServerOptions::most_body.
   virtual void allow_more(std::uint64_t) {}
+  // From now on the client must send so many bytes each second, on average of ServerOptions::body_timeout, if that is
+  // more than ServerOptions::slowest_client: others wait for what the handler holds meanwhile.
+  virtual void hurry(std::uint32_t /*bytes_per_s*/) {}
   // Before the handler keeps so many bytes more of what it has read, until it answers: they count against what the
   // server may hold of bodies. An error is for the answer, as one of read() is: Errc::limit, or no_memory.
   [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
@@ -47,6 +55,9 @@ struct Findings {
   std::shared_ptr<const Claims> claims;
   // When the token expires, the policy's leeway included: seconds of the Unix epoch.
   double claims_end_s = std::numeric_limits<double>::infinity();
+
+  // Likewise, by the reactor's clock; `never` where it does not. What lasts longer than a request ends then.
+  [[nodiscard]] Instant claims_end(const core::Reactor& reactor) const;
 };
 
 // One request. Everything is a view into the connection's buffer or arena and lasts until the response has been sent.

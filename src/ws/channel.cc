@@ -351,9 +351,9 @@ core::Task<void> Channel::close(CloseCode code, std::string_view reason) {
   }
 }
 
-void Channel::drain() {
+void Channel::drain(CloseCode code) {
   if (closing()) return;
-  begin_close(CloseCode::going_away, {});
+  begin_close(code, {});
   wakes_receiver_ = true;
 }
 

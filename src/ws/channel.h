@@ -80,8 +80,8 @@ class Channel {
   // dropped. Where somebody receives, that one waits, and this returns at once.
   [[nodiscard]] core::Task<void> close(CloseCode code = CloseCode::normal, std::string_view reason = {});
 
-  // Says goodbye with 1001, as before a restart; waits for nothing.
-  void drain();
+  // Says goodbye, with 1001 as before a restart, and waits for nothing.
+  void drain(CloseCode code = CloseCode::going_away);
 
   // The peer's code, where it closed first; else ours. None while the conversation goes on; abnormal: the connection
   // was lost.

@@ -4,11 +4,13 @@ import pathlib
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 
 from conftest import SLUICE
 from http1 import Broken
+from tokens import Secret, soon
 from websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, WebSocket, close_payload, frame
 
 ECHO = '[[websocket]]\npath = "/echo"\nhandler = "echo"\n'
@@ -28,6 +30,22 @@ def refusal(server, *fields, **how):
         answer = client.handshake(*fields, **how)
         assert answer.status != 101
         return answer
+
+
+def test_a_conversation_ends_with_its_token(sluice):
+    secret = Secret()
+    server = sluice(f'[policy.auth]\ntype = "jwt"\nsecret = "{secret.secret}"\nleeway = "0s"\n{ECHO}use = ["auth"]\n')
+
+    def bearer(**claims):
+        return f"Authorization: Bearer {secret.token(soon(**claims))}"
+    with WebSocket(server.port, "/echo", bearer()) as lasting:
+        with WebSocket(server.port, "/echo", bearer(exp=time.time() + 1.2)) as client:
+            client.say(TEXT, "a")
+            assert client.frame().payload == b"a"
+            end = client.frame()
+            assert (end.opcode, end.code) == (CLOSE, 1008)
+        lasting.say(TEXT, "b")
+        assert lasting.frame().payload == b"b"
 
 
 # ---- the handshake ----

@@ -10,18 +10,6 @@ namespace sluice::api::changes {
 namespace {
 
 constexpr std::size_t pulled_bytes = 16 * 1024;
-constexpr double longest_life_s = 1e9;
-// Both clocks are some milliseconds old. No stream ends before its token does.
-constexpr Duration late = 100ms;
-
-// When what the request was let in by is no longer valid.
-Instant end_of_token(const http::Request& request, const core::Reactor& reactor) {
-  const double left_s = request.findings.claims_end_s - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
-  if (!(left_s < longest_life_s)) return never;
-  if (left_s <= 0) return reactor.now();
-  return reactor.now() + late + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left_s));
-}
-
 }  // namespace
 
 // Nothing is evaluated for no rows, but whether the tables may be read is asked all the same.
@@ -158,7 +146,7 @@ http::Response Handler::answer(const http::Request& request) {
   // no-transform: a compressor would hold events back, and each would cost it a window.
   response.fields.add_trusted("Cache-Control", "no-store, no-transform");
   response.fields.add_trusted("X-Accel-Buffering", "no");  // nginx in front passes events on as they come
-  response.body = std::make_unique<Stream>(plan_, feed_, request, retry(), end_of_token(request, reactor_));
+  response.body = std::make_unique<Stream>(plan_, feed_, request, retry(), request.findings.claims_end(reactor_));
   return response;
 }
 

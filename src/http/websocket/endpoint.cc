@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/sleep.h"
+
 namespace sluice::http::websocket {
 
 core::Task<void> Echo::converse(ws::Channel& channel, const Opening&) {
@@ -15,8 +17,12 @@ core::Task<void> Echo::converse(ws::Channel& channel, const Opening&) {
 
 class Endpoint::Conversation final : public Upgrade {
  public:
-  Conversation(Endpoint& endpoint, std::string_view peer, Handshake handshake)
-      : endpoint_(endpoint), peer_(peer), protocol_(std::move(handshake.protocol)), deflate_(handshake.deflate) {}
+  Conversation(Endpoint& endpoint, const Request& request, Handshake handshake)
+      : endpoint_(endpoint),
+        peer_(request.peer),
+        protocol_(std::move(handshake.protocol)),
+        deflate_(handshake.deflate),
+        findings_{.claims_end_s = request.findings.claims_end_s} {}
 
   core::Task<void> run(net::Duplex& duplex) override {
     ws::Channel channel(duplex, endpoint_.pool_, endpoint_.options_, deflate_);
@@ -26,8 +32,12 @@ class Endpoint::Conversation final : public Upgrade {
     } place{*this};
     channel_ = &channel;
     if (draining_) channel.drain();
+    core::TaskGroup ending;
+    const Instant end = findings_.claims_end(duplex.reactor());
+    if (end != never) ending.spawn(end_at(channel, duplex.reactor(), end));
     const Opening opening{.peer = peer_, .protocol = protocol_};
     co_await endpoint_.service_.converse(channel, opening);
+    ending.cancel();
     co_await channel.close();
   }
 
@@ -37,10 +47,17 @@ class Endpoint::Conversation final : public Upgrade {
   }
 
  private:
+  // No conversation outlives the token that it was let in by.
+  static core::Task<void> end_at(ws::Channel& channel, core::Reactor& reactor, Instant end) {
+    co_await core::Sleep(reactor, end);
+    channel.drain(ws::CloseCode::policy_violation);
+  }
+
   Endpoint& endpoint_;
   std::string peer_;
   std::string protocol_;
   std::optional<ws::DeflateParameters> deflate_;
+  Findings findings_;  // when they end
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;
 };
@@ -77,7 +94,7 @@ core::Async<Response> Endpoint::handle(Request& request) {
   if (!judged->extensions.empty()) {
     response.fields.add_owned("Sec-WebSocket-Extensions", std::move(judged->extensions));
   }
-  response.upgrade = std::make_unique<Conversation>(*this, request.peer, std::move(*judged));
+  response.upgrade = std::make_unique<Conversation>(*this, request, std::move(*judged));
   return response;
 }
 
