@@ -91,13 +91,14 @@ void Redaction::append_query(std::string& out, std::string_view query) const {
   append_parameters(out, without_users(query, changed));
 }
 
-// Names end with '=' or ':'. A value may be a URL with a query string of its own, its separators may be escaped, and
-// some servers take ';' for '&'. What is hidden goes on to the next separator that no value holds.
+// Names end with '=' or ':', or with a ';' that a parameter's name may go on behind. A value may be a URL with a query
+// string of its own, its separators may be escaped, and some servers take ';' for '&'. What is hidden goes on to the
+// next separator that no value holds.
 void Redaction::append_parameters(std::string& out, std::string_view query) const {
   std::size_t name = 0;
   for (std::size_t at = 0; at < query.size();) {
     const auto [c, size] = character_at(query, at);
-    if ((c == '=' || c == ':') && hides(query.substr(name, at - name))) {
+    if (std::string_view("=:;").contains(c) && hides(query.substr(name, at - name))) {
       out += query.substr(0, at + size);
       out += hidden;
       query.remove_prefix(std::min(query.find_first_of("&#", at), query.size()));

@@ -30,6 +30,7 @@ TEST(Redaction, OfQueryStrings) {
   EXPECT_EQ(query("token%3Da&token%3aa&token:a%26b"), "token%3D***&token%3a***&token:***");
   EXPECT_EQ(query("a=%2Fb%3Ftoken%3dc%26d=e&f=1"), "a=%2Fb%3Ftoken%3d***&f=1");
   EXPECT_EQ(query("a=1;sid=b;c&d=%7B%22pin%22:1&api%20key=e"), "a=1;sid=***&d=%7B%22pin%22:***&api%20key=***");
+  EXPECT_EQ(query("a=1&token;x=b&token%3Bx=c;d&tok;n=e"), "a=1&token;***&token%3B***&tok;n=e");
   EXPECT_EQ(query("token%3"), "token%3");
   // A name that is escaped more than once.
   EXPECT_EQ(query("%2574oken=a&pass%252577ord:b&%25%37%34oken=c&p%2%3569n=d&x=%2574"),
