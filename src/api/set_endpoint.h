@@ -60,9 +60,9 @@ struct SetWritePlan {
 [[nodiscard]] sql::SetOptions set_options(http::Method method, const MethodOptions& options,
                                           const http::Pattern& pattern);
 
-// One core's handler of a set. The body is read as it comes and never held: its rows wait in the database for the last
-// of them, and are then written in one transaction. `?dry-run` answers what would change. `?max-deleted` says how many
-// rows the request may delete.
+// One core's handler of a set. The body is read as it comes, and of a long one no more than its beginning is held: its
+// rows wait in the database for the last of them, and are then written in one transaction. `?dry-run` answers what
+// would change. `?max-deleted` says how many rows the request may delete.
 class SetEndpoint final : public http::Handler {
  public:
   SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,

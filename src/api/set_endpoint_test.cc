@@ -193,12 +193,22 @@ TEST_F(SetEndpointTest, RowsGoInBatchesAndAreNotHeld) {
   EXPECT_LE(database.largest_batch, 1024u);
 }
 
+TEST_F(SetEndpointTest, PostgresIsNotAskedBeforeMuchOfTheBodyIsThere) {
+  std::string rows = "tag\n";
+  while (rows.size() + 20 < 1 << 20) rows += "tag " + std::to_string(rows.size()) + "\n";
+  EXPECT_EQ(send(rows, "text/csv", "", 4096, Errc::timed_out).status, 408);
+  EXPECT_EQ(database.added, 0u);
+  rows += "one more\nand another\nand a last one\n";
+  EXPECT_EQ(send(rows, "text/csv", "", 4096, Errc::timed_out).status, 408);
+  EXPECT_GT(database.added, 0u);
+}
+
 TEST_F(SetEndpointTest, ARefusedSetIsNotReadToItsEnd) {
   database.refused_at = 2000;
   database.outcomes.push_back(
       sql::SetOutcome{.faults = {{.line = 8, .row = 6, .column = "tag", .reason = "is not of the column's type"}}});
   std::string rows = "tag\n";
-  for (int i = 0; i < 10'000; ++i) rows += "tag " + std::to_string(i) + "\n";
+  for (int i = 0; i < 120'000; ++i) rows += "tag " + std::to_string(i) + "\n";
   const http::Response refused = send(rows, "text/csv", "", 4096, Errc::timed_out);
   EXPECT_EQ(refused.status, 422) << "and not 408: the rest is not waited for";
   EXPECT_TRUE(body_of(refused).contains(R"({"line":8,"row":6,"pointer":"tag","detail":"is not of the column's type"})"))

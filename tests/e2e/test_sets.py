@@ -1,8 +1,11 @@
 """PUT and PATCH of sets, and methods that name a table, on both databases."""
+import contextlib
 import json
+import re
 import select
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
@@ -138,6 +141,10 @@ def films(request, sluice, tmp_path):
     for statement in schema.split(";"):
         query(statement)
     return Films(sluice(CONFIG.format(url=url), server='body_limit = "64MiB"'), request.param, query)
+
+
+def reading(server, name):
+    return int(re.search(rf"^{name} (\d+)", server.admin("/metrics")[1], re.M).group(1))
 
 
 def counts(answer):
@@ -578,6 +585,67 @@ def test_a_wrong_row_is_told_before_the_body_has_ended(rules):
             if select.select([connection.socket], [], [], 0.02)[0]:
                 break
         assert [fault[:3] for fault in errors(connection.read(), 422)][:2] == listed
+
+
+PATIENCE = 60  # seconds that a slow machine may take
+SLOW = """
+[database.main]
+url = "{url}"
+pool = 2
+[[endpoint]]
+path = "/slow/{{list:int}}"
+get = "SELECT n FROM slow WHERE list = :list ORDER BY n"
+body_limit = "4MiB"
+[endpoint.put]
+table = "slow"
+existing = "SELECT n FROM slow WHERE list = :list"
+columns.list = {{ from = "path.list", key = true }}
+columns.n = {{ key = true }}
+"""
+
+
+def test_clients_that_send_slowly_keep_no_connection_of_the_database(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS slow; CREATE TABLE slow (list int, n int, PRIMARY KEY (list, n))")
+    server = sluice(SLOW.format(url=postgres.url()), server='cores = 1\nbody_timeout = "20s"')
+    count = 40_000
+    body = b"".join(b'{"n":%06d}\n' % n for n in range(100_000, 100_000 + count))
+    half = len(body) // 2
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.connect()) for _ in range(5)]
+        for n, connection in enumerate(slow):
+            connection.send(f"PUT /slow/{n} HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\n"
+                            f"Content-Length: {len(body)}\r\n\r\n")
+            connection.send(body[:half])
+        end = time.monotonic() + PATIENCE
+        while reading(server, "sluice_body_bytes") < len(slow) * half:
+            assert time.monotonic() < end
+        assert json.loads(server.get("/slow/1").body) == []
+        for connection in slow:
+            connection.send(body[half:])
+            assert counts(connection.read()) == (count, 0, 0, 0)
+    assert len(json.loads(server.get("/slow/4").body)) == count
+
+
+def test_a_long_body_must_come_fast_while_the_database_waits_for_it(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS slow; CREATE TABLE slow (list int, n int, PRIMARY KEY (list, n))")
+    server = sluice(SLOW.format(url=postgres.url()), server='cores = 1\nbody_timeout = "1s"\nslowest_client = "1B"')
+    row = b'{"n":%07d}\n'
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.connect()) for _ in range(2)]
+        for connection in slow:
+            connection.send("PUT /slow/1 HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\n"
+                            "Content-Length: 4000000\r\n\r\n")
+            connection.send(b"".join(row % n for n in range(1_000_000, 1_100_000)))
+        left = slow
+        for n in range(2_000_000, 2_003_000):  # less than is to come
+            left = [connection for connection in left if not select.select([connection.socket], [], [], 0.01)[0]]
+            if not left:
+                break
+            for connection in left:
+                connection.send(row % n)
+        assert not left, "nobody is cut while something comes"
+        assert [connection.read().status for connection in slow] == [408, 408]
+        assert json.loads(server.get("/slow/1").body) == []
 
 
 def test_values_that_show_as_others_are_written(rules):

@@ -70,7 +70,7 @@ class RowReader {
                                                        const RowLimits& limits = {});
   virtual ~RowReader() = default;
 
-  // Copies the bytes. Only at first and after next() has said need_more.
+  // Copies the bytes. Only at first and after next() has said need_more, any number of times.
   virtual void feed(std::string_view bytes) = 0;
   // The body has ended: next() says row, bad_row, end or broken from now on. Likewise.
   virtual void finish() = 0;

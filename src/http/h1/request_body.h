@@ -90,6 +90,11 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
     limit_ = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
   }
 
+  void hurry(std::uint32_t bytes_per_s) override {
+    const ServerOptions& options = connection_.server_.options_;
+    patience_ = Patience(options.body_timeout, std::max(options.slowest_client, bytes_per_s));
+  }
+
   Result<void> keep(std::size_t bytes) override {
     switch (take(bytes)) {
       case Taken::yes:

@@ -140,6 +140,10 @@ void Stream::allow_more(std::uint64_t bytes) {
   body_limit = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
 }
 
+void Stream::hurry(std::uint32_t bytes_per_s) {
+  patience = Patience(session->options().body_timeout, std::max(session->options().slowest_client, bytes_per_s));
+}
+
 Result<void> Stream::keep(std::size_t bytes) {
   switch (take(bytes)) {
     case Taken::yes:

@@ -49,6 +49,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   // again: only then its window is opened.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
   void allow_more(std::uint64_t bytes) override;
+  void hurry(std::uint32_t bytes_per_s) override;
   // Before the handler gets it: counts what it takes besides its body. False: there is no room for it.
   [[nodiscard]] bool occupy();
   // The session asks likewise for what has come and nobody has read yet. An error: the body has a refusal.
