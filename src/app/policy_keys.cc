@@ -26,8 +26,8 @@ void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Di
   for (const auto& one : policies) {
     const gateway::jwt::Options& policy = one.value.jwt;
     const Located<std::string>* key = nullptr;
-    for (const auto* one : {&policy.secret, &policy.secret_file, &policy.public_key, &policy.jwks}) {
-      if (key == nullptr && *one) key = &**one;
+    for (const auto* source : {&policy.secret, &policy.secret_file, &policy.public_key, &policy.jwks}) {
+      if (key == nullptr && *source) key = &**source;
     }
     const auto is_said = [&](const config::Diagnostic& one) {
       return one.position.line == policy.position.line || one.position.line == key->position.line;
