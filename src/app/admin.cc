@@ -107,8 +107,7 @@ class Admin::Metrics final : public http::Handler {
 // POST, by no page of a browser: not one that names an origin, and not one that has had a name of its own lead here.
 class Admin::Reload final : public http::Handler {
  public:
-  Reload(core::Core& core, core::BlockingPool& threads, Reloader& reloader)
-      : core_(core), threads_(threads), reloader_(reloader) {}
+  Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}
 
   core::Async<http::Response> handle(http::Request& request) override {
     if (request.has_field("origin")) return http::problem(403, "A page of a browser may not ask for this.");
@@ -126,8 +125,8 @@ class Admin::Reload final : public http::Handler {
 
   core::Task<http::Response> reload() {
     auto work = [&reloader = reloader_] { return reloader.reload(); };
-    auto done = co_await threads_.run(core_.mailbox(), std::move(work));
-    if (!done) co_return http::problem(503, "The server is busy, or ending.");
+    auto done = co_await reloader_.threads().run(core_.mailbox(), std::move(work));
+    if (!done) co_return http::problem(503, "Too many ask for this at once, or the server is ending.");
     if (!*done) co_return text_response("text/plain; charset=utf-8", "The configuration has been read again.\n");
     http::Response refused = text_response("text/plain; charset=utf-8", **done);
     refused.status = 422;
@@ -135,12 +134,11 @@ class Admin::Reload final : public http::Handler {
   }
 
   core::Core& core_;
-  core::BlockingPool& threads_;
   Reloader& reloader_;
 };
 
-Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, core::BlockingPool& threads,
-             Reloader* reloader, const Changes* changes, const Residents* residents)
+Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, Reloader* reloader,
+             const Changes* changes, const Residents* residents)
     : server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler,
                        http::Method method = http::Method::get) {
@@ -153,7 +151,7 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, c
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, workers));
   add("/metrics", std::make_unique<Metrics>(core, io, workers, reloader, changes, residents));
-  if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, threads, *reloader), http::Method::post);
+  if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
 }
 
 Admin::~Admin() = default;

@@ -8,7 +8,6 @@
 #include "app/reloader.h"
 #include "app/residents.h"
 #include "app/worker.h"
-#include "core/blocking_pool.h"
 #include "core/core.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -19,8 +18,8 @@ namespace sluice::app {
 class Admin {
  public:
   // `workers` are those of all cores, by index; they may be null until all cores run. `reloader`: null in tests.
-  Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, core::BlockingPool& threads,
-        Reloader* reloader, const Changes* changes = nullptr, const Residents* residents = nullptr);
+  Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, Reloader* reloader,
+        const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();
 
   // Throws std::system_error where the address cannot be bound.

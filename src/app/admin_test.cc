@@ -30,8 +30,7 @@ TEST(Admin, MetricsSayWhichCoreDoesNotAnswer) {
   core::Core core(mesh, 1, std::make_unique<core::SimulatedReactor>(1));
   Worker* const workers[2] = {};
   const core::Address address = *core::Address::parse("127.0.0.1:8081");
-  core::BlockingPool threads{1, 16};
-  Admin admin(core, Io{}, workers, threads, nullptr);
+  Admin admin(core, Io{}, workers, nullptr);
   admin.listen(address);
   std::string answer;
   core.tasks().spawn(ask(core.reactor(), address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", answer));

@@ -98,7 +98,11 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
 
 Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
                    core::Cores& cores)
-    : file_(std::move(file)), workers_(workers), cores_(cores), kept_(std::make_unique<Kept>(std::move(plan))) {}
+    : file_(std::move(file)),
+      first_(std::move(plan)),
+      workers_(workers),
+      cores_(cores),
+      kept_(std::make_unique<Kept>(first_)) {}
 
 Reloader::~Reloader() {
   if (thread_.joinable()) thread_.join();
@@ -132,6 +136,7 @@ std::optional<std::string> Reloader::on_every_core(Fn what) {
 
 std::optional<std::string> Reloader::reload() {
   const std::lock_guard lock(reloading_);
+  if (ending_) return "the server is ending";
   std::optional<std::string> wrong;
   try {
     wrong = try_reload();
@@ -155,13 +160,13 @@ std::optional<std::string> Reloader::try_reload() {
   }();
   const auto config = config::load(file_, config::process_environment);
   if (!config) return config.error().text();
-  if (auto fixed = fixed_differences(served->options, config->options); !fixed.empty()) {
+  if (auto fixed = fixed_differences(first_->options, config->options); !fixed.empty()) {
     return config::Errors{.source = config->source, .list = std::move(fixed)}.text();
   }
   auto prepared = prepare(*config, false, served.get());
   if (!prepared) return std::move(prepared.error().text);
   const std::shared_ptr<const Plan> next = std::move(*prepared);
-  if (const std::string path = feeds_differ(*served, *next); !path.empty()) {
+  if (const std::string path = feeds_differ(*first_, *next); !path.empty()) {
     return "the change stream " + path + " is not as it was when the program started; that needs a restart\n";
   }
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
@@ -181,29 +186,42 @@ std::optional<std::string> Reloader::try_reload() {
     });
     return *built;
   }
-  // Nothing of this can fail but by the end of the server.
-  (void)on_every_core([](Worker& worker) -> std::optional<std::string> {
-    worker.serve_next();
-    return std::nullopt;
-  });
+  // Files of keys may have changed meanwhile: what is watched from here on is read from here on.
   auto kept = std::make_unique<Kept>(next);
   const std::lock_guard lock(keeping_);
+  if (!kept->keys.empty()) (void)kept->keys.reload();
+  // Nothing of this can fail but by the end of the server.
+  (void)on_every_core([keys = kept->keys.keys()](Worker& worker) -> std::optional<std::string> {
+    worker.serve_next(keys);
+    return std::nullopt;
+  });
   kept_ = std::move(kept);
   return std::nullopt;
 }
 
 void Reloader::start() {
-  if (runs_.exchange(true)) return;
+  const std::lock_guard lock(starting_);
+  asked_ = true;
+  if (runs_) return;
   if (thread_.joinable()) thread_.join();
-  thread_ = std::thread([this] {
-    (void)reload();
-    runs_ = false;
-  });
+  runs_ = true;
+  thread_ = std::thread([this] { run(); });
 }
 
-bool Reloader::has_keys() {
-  const std::lock_guard lock(keeping_);
-  return !kept_->keys.empty();
+void Reloader::run() {
+  for (;;) {
+    {
+      const std::lock_guard lock(starting_);
+      runs_ = std::exchange(asked_, false) && !ending_;
+      if (!runs_) return;
+    }
+    (void)reload();
+  }
+}
+
+bool Reloader::is_running() {
+  const std::unique_lock lock(reloading_, std::try_to_lock);
+  return !lock.owns_lock();
 }
 
 void Reloader::tend_keys(bool told) {

@@ -12,6 +12,7 @@
 #include "app/plan.h"
 #include "app/policy_keys.h"
 #include "base/reading.h"
+#include "core/blocking_pool.h"
 #include "core/core.h"
 
 namespace sluice::app {
@@ -32,16 +33,18 @@ class Reloader {
   ~Reloader();
 
   // What was wrong; nothing: every request that begins from now on is answered by the new configuration. It blocks,
-  // also while another one runs; not for a core.
+  // also while another one runs; not for a core, which has threads() run it.
   [[nodiscard]] std::optional<std::string> reload();
-  // The same on a thread of its own, where what is wrong goes into the log. One that runs already goes on instead.
+  [[nodiscard]] core::BlockingPool& threads() { return threads_; }
+  // The same on a thread of its own, after the one that runs there; what is wrong goes into the log.
   void start();
+  // No reload begins any more.
+  void end() { ending_ = true; }
+  // One runs, and nothing tells how long: a database may keep it waiting.
+  [[nodiscard]] bool is_running();
 
   // Tends the keys of what is served; `told`: reads them again in any case. Not for a core.
   void tend_keys(bool told);
-  // Whether what is served has keys in files.
-  [[nodiscard]] bool has_keys();
-
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -58,14 +61,21 @@ class Reloader {
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_every_core(Fn what);
 
+  void run();
+
   const std::string file_;
+  const std::shared_ptr<const Plan> first_;
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
   std::mutex reloading_;
   std::mutex keeping_;  // guards kept_
   std::unique_ptr<Kept> kept_;
+  std::mutex starting_;  // guards what follows
   std::thread thread_;
-  std::atomic<bool> runs_{false};  // thread_
+  bool runs_ = false;  // thread_
+  bool asked_ = false;
+  std::atomic<bool> ending_{false};
+  core::BlockingPool threads_{1, 16};
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> refused_{0};
 };

@@ -6,6 +6,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -193,8 +194,7 @@ void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& cert
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
   for (;;) {
-    const bool tends = certificates || reloader.has_keys();
-    const int signal = sigtimedwait(&signals, nullptr, tends ? &look_every : nullptr);
+    const int signal = sigtimedwait(&signals, nullptr, &look_every);
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal < 0 && errno != EAGAIN) continue;
     const bool told = signal == SIGHUP;
@@ -245,7 +245,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   std::vector<Worker*> workers(cores.size());
   Reloader reloader(file, plan, workers, cores);
-  core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());  // which may run it
+  core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
   std::vector<std::unique_ptr<TroubleLog>> troubles;
@@ -289,7 +289,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     }
     std::optional<Admin> admin;
     if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan->io, workers, threads, &reloader, changes ? &*changes : nullptr,
+      admin.emplace(core, plan->io, workers, &reloader, changes ? &*changes : nullptr,
                     residents ? &*residents : nullptr);
       admin->listen(*admin_address);
     }
@@ -304,6 +304,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   wait_for_the_end(with_hangup, certificates, reloader, [&] {
     for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*workers[i], *certificates));
   });
+  reloader.end();
   std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
@@ -313,6 +314,11 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   {
     const ForcedEnd forced(signals, socket_files);
     cores.join();
+  }
+  if (reloader.is_running()) {  // it asks a database, which nobody waits for
+    socket_files.remove();
+    std::fflush(nullptr);
+    std::_Exit(exit_ok);
   }
   return exit_ok;
 }

@@ -73,10 +73,11 @@ Readings Site::readings() const {
   return all;
 }
 
-Readings Site::shared_readings() const {
+Readings Site::shared_readings(std::set<const void*>& counted) const {
   Readings all;
-  if (compression_) append(all, compression_->counters().readings());
+  if (compression_ && counted.insert(compression_.get()).second) append(all, compression_->counters().readings());
   for (std::size_t i = 0; i < policies_.size(); ++i) {
+    if (!counted.insert(policies_[i].get()).second) continue;
     append(all, policies_[i]->readings(), label("policy", plan_->options.policies[i].name.value));
   }
   return all;

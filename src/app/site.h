@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +57,8 @@ class Site final : public http::Pinned {
 
   // Of its handlers.
   [[nodiscard]] Readings readings() const;
-  // Of what it may share with other sites.
-  [[nodiscard]] Readings shared_readings() const;
+  // Of what it may share with other sites, except what is in `counted`; adds that there.
+  [[nodiscard]] Readings shared_readings(std::set<const void*>& counted) const;
   // By policy of its plan, for the requests from now on.
   void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -171,11 +172,11 @@ void Worker::build_next(std::shared_ptr<const Plan> plan) {
   next_->build();
 }
 
-void Worker::serve_next() {
+void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
   const Plan& plan = *next_->plan();
-  next_->set_keys(plan.keys);
+  next_->set_keys(keys);
   if (request_log_) request_log_->set_routes(plan.names);
-  server_.set_most_body(plan.most_body);
+  server_.raise_most_body(plan.most_body);
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   if (earlier_.back()->pins() == 0) unpinned(*earlier_.back());
 }
@@ -184,7 +185,14 @@ void Worker::serve_next() {
 void Worker::unpinned(Site& site) {
   const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
   if (found == earlier_.end()) return;
-  for (Reading& reading : site.readings()) {
+  std::set<const void*> counted;
+  (void)site_->shared_readings(counted);
+  for (const auto& one : earlier_) {
+    if (one.get() != &site) (void)one->shared_readings(counted);
+  }
+  Readings last = site.readings();
+  append(last, site.shared_readings(counted));
+  for (Reading& reading : last) {
     if (reading.kind != Reading::Kind::counter) continue;
     const auto same = std::ranges::find_if(
         ended_, [&](const Reading& one) { return one.name == reading.name && one.labels == reading.labels; });
@@ -212,9 +220,13 @@ Worker::Snapshot Worker::snapshot() const {
     if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
     append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
   }
+  std::set<const void*> counted;
   append(all, site_->readings());
-  append(all, site_->shared_readings());
-  for (const auto& site : earlier_) append(all, site->readings());
+  append(all, site_->shared_readings(counted));
+  for (const auto& site : earlier_) {
+    append(all, site->readings());
+    append(all, site->shared_readings(counted));
+  }
   append(all, ended_);
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
                      static_cast<double>(earlier_.size()))});

@@ -83,7 +83,8 @@ class Worker final : http::Observer, http::Dispatcher {
   // which on every request is answered by it, or forget_next().
   // Precondition: databases, tables, feeds and all that is of the process are those of the first plan.
   void build_next(std::shared_ptr<const Plan> plan);
-  void serve_next();
+  // `keys`: of its policies, which may be newer than those of the plan.
+  void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
   void forget_next() { next_.reset(); }
   // The earlier sites that answers still need.
   [[nodiscard]] std::size_t earlier_sites() const { return earlier_.size(); }

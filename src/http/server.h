@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdint>
@@ -113,8 +114,8 @@ class Server {
   // Starts to accept at once. Several cores may listen on the same address. `secure`: with TLS; set_tls() comes first.
   [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
 
-  // ServerOptions::most_body, for the requests from now on.
-  void set_most_body(std::uint64_t bytes) { options_.most_body = bytes; }
+  // ServerOptions::most_body is at least this from now on. It is never lowered: bodies may be on their way.
+  void raise_most_body(std::uint64_t bytes) { options_.most_body = std::max(options_.most_body, bytes); }
   // For connections from now on; open ones go on as they began.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
                std::shared_ptr<const net::tls::TicketKeys> tickets) {

@@ -1,9 +1,11 @@
 """A configuration that is read again while the program serves: POST /reload and SIGHUP."""
+import contextlib
 import http.client
 import json
 import signal
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 
@@ -318,8 +320,11 @@ use = ["auth"]
     def status(secret):
         return server.get("/a", f"Authorization: Bearer {secret.token()}").status
     assert (status(one), status(other)) == (200, 401)
+    verified = 'sluice_jwt_verifications_total{policy="auth"}'
+    counted = server.sample(verified)
     write(server, config(other, 'use = ["auth"]'))
     assert reload(server)[0] == 200
+    assert server.sample(verified) == counted
     assert (status(one), status(other)) == (401, 200)
     write(server, config(other, ""))
     assert reload(server)[0] == 200
@@ -367,3 +372,139 @@ returning = "*"
     assert reload(server)[0] == 200
     assert post(2, value) == (201, [{"id": 2, "n": value}])
     assert json.loads(server.get(f"/typed?n={str(value).replace(' ', '+')}").body) == [{"id": 2}]
+
+
+def test_a_write_may_go_and_come_back(sluice, small_sqlite):
+    config = '''
+[database.main]
+url = "sqlite:small.db"
+[[endpoint]]
+path = "/numbers"
+get = "SELECT n FROM numbers WHERE n < 3"
+'''
+    writes = config + 'post = "INSERT INTO numbers (n, text) VALUES (:n, :text)"\n'
+    server = sluice("# routes\n" + writes)
+    for routes, allowed in ((config, "GET, HEAD, OPTIONS"), (writes, "GET, HEAD, POST, OPTIONS")):
+        write(server, routes)
+        assert reload(server) == (200, "The configuration has been read again.\n")
+        assert server.get("/numbers", method="OPTIONS").get("allow") == allowed
+    # The other way round there is nobody who writes.
+    server = sluice("# routes\n" + config)
+    write(server, writes)
+    status, text = reload(server)
+    assert status == 422 and "nothing wrote to the database" in text
+
+
+HELD = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/which"
+get = "SELECT {n} AS generation FROM held"
+[policy.auth]
+type = "jwt"
+secret_file = "key"
+[[files]]
+path = "/site"
+root = "site"
+use = ["auth"]
+'''
+
+
+@pytest.fixture
+def held(sluice, own_postgres, tmp_path):
+    """A server whose reloads wait for as long as hold() is entered; waiting(): one does."""
+    own_postgres.psql("CREATE TABLE held (id integer); INSERT INTO held VALUES (1)")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a").write_text("a")
+    (tmp_path / "key").write_text(Secret().secret)
+    server = sluice("# routes\n" + HELD.format(url=own_postgres.url(), n=1))
+
+    def waiting():
+        return own_postgres.psql("SELECT count(*) FROM pg_locks WHERE NOT granted").strip() != b"0"
+
+    def wait_for(condition):
+        end = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < end, server.log
+            time.sleep(0.05)
+
+    def change(n):
+        write(server, HELD.format(url=own_postgres.url(), n=n))
+    server.waiting, server.wait_for, server.change = waiting, wait_for, change
+
+    @contextlib.contextmanager
+    def hold():
+        psql = subprocess.Popen(["psql", "-XAtq", own_postgres.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        psql.stdin.write(b"BEGIN; LOCK TABLE held IN ACCESS EXCLUSIVE MODE; SELECT 'held';\n")
+        psql.stdin.flush()
+        assert psql.stdout.readline() == b"held\n"
+        try:
+            yield
+        finally:
+            psql.communicate()
+    server.hold = hold
+    return server
+
+
+def test_keys_that_change_during_a_reload_are_taken(held, tmp_path):
+    old, new = Secret(), Secret("fedcba9876543210fedcba9876543210")
+
+    def status(secret):
+        return held.get("/site/a", f"Authorization: Bearer {secret.token()}").status
+    held.change(2)
+    answers = []
+    asked = threading.Thread(target=lambda: answers.append(reload(held)))
+    with held.hold():
+        asked.start()
+        held.wait_for(held.waiting)
+        (tmp_path / "next").write_text(new.secret)
+        (tmp_path / "next").rename(tmp_path / "key")
+    asked.join()
+    assert answers[0][0] == 200
+    assert (status(old), status(new)) == (401, 200)
+    # Also later ones, which come by no signal.
+    (tmp_path / "next").write_text(old.secret)
+    (tmp_path / "next").rename(tmp_path / "key")
+    held.wait_for(lambda: status(old) == 200)
+    assert status(new) == 401
+
+
+def test_a_signal_during_a_reload_is_not_lost(held):
+    with held.hold():
+        held.change(2)
+        held.process.send_signal(signal.SIGHUP)
+        held.wait_for(held.waiting)
+        held.change(3)
+        held.process.send_signal(signal.SIGHUP)
+    held.wait_for(lambda: held.get("/which").body == b'[{"generation":3}]\n')
+
+
+def test_sigterm_does_not_wait_for_a_reload(held):
+    with held.hold():
+        held.change(2)
+        held.process.send_signal(signal.SIGHUP)
+        held.wait_for(held.waiting)
+        held.stop()  # while the lock is held
+
+
+def test_keys_that_come_by_a_reload_are_watched(sluice, tmp_path):
+    one, other = Secret(), Secret("fedcba9876543210fedcba9876543210")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a").write_text("a")
+    files = '[[files]]\npath = "/"\nroot = "site"\n'
+    server = sluice("# routes\n" + files)
+    (tmp_path / "key").write_text(one.secret)
+    write(server, '[policy.auth]\ntype = "jwt"\nsecret_file = "key"\n' + files + 'use = ["auth"]\n')
+    assert reload(server)[0] == 200
+
+    def status(secret):
+        return server.get("/a", f"Authorization: Bearer {secret.token()}").status
+    assert (status(one), status(other)) == (200, 401)
+    (tmp_path / "next").write_text(other.secret)
+    (tmp_path / "next").rename(tmp_path / "key")
+    end = time.monotonic() + 40
+    while status(other) != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert status(one) == 401

@@ -95,12 +95,12 @@ class CompressionTest : public testing::Test {
 
   Response ask(std::string_view accepted, Method method = Method::get) {
     if (!compression) compression = std::make_unique<Compression>(options, reactor, mailbox, threads);
+    Filter* const filters[] = {compression.get()};
     Exchange exchange;
     exchange.request.method = method;
     std::vector<Field> fields = request_fields;
     if (!accepted.empty()) fields.push_back({"accept-encoding", accepted});
     exchange.request.fields = fields;
-    Filter* const filters[] = {compression.get()};
     EXPECT_FALSE(exchange.ask(filters).take());
     Response response = make();
     exchange.filter(response);
