@@ -178,10 +178,9 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   if (request_log_) request_log_->set_routes(plan.names);
   server_.raise_most_body(plan.most_body);
   earlier_.push_back(std::exchange(site_, std::move(next_)));
-  if (earlier_.back()->pins() == 0) unpinned(*earlier_.back());
+  serving_ = http::Pin(*site_);
 }
 
-// Not the site that is served: that is pinned and let go of all the time.
 void Worker::unpinned(Site& site) {
   const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
   if (found == earlier_.end()) return;

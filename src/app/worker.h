@@ -148,6 +148,7 @@ class Worker final : http::Observer, http::Dispatcher {
   std::vector<std::unique_ptr<Site>> earlier_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
+  http::Pin serving_{*site_};  // so that the site which is served is never let go of
   http::Server server_;
   core::TaskGroup giving_back_;
   bool draining_ = false;

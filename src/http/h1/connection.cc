@@ -116,7 +116,6 @@ core::Task<Connection::Next> Connection::run() {
             if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return Next::end;
           }
-          work_->forget_request();
           server_.give_back(std::move(work_));
           co_return Next::idle;
         }
