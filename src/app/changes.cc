@@ -5,38 +5,59 @@
 #include <utility>
 
 #include "app/worker.h"
+#include "base/contains.h"
 
 namespace sluice::app {
 
 // One database.
 class Changes::Source final : public sql::ChangeSink {
  public:
-  Source(core::Core& core, const Plan& plan, std::size_t database, std::span<Worker* const> workers,
-         sql::SharedDatabase* shared)
-      : core_(core), workers_(workers), name_(plan.options.databases[database].name.value) {
-    std::vector<sql::Topic> topics;
-    for (const Plan::Feed& feed : plan.feeds) {
-      if (feed.database != database) continue;
-      const api::changes::Options& options = feed.plan->options;
-      sql::Topic topic{.channel = options.notify.value, .tables = {}};
-      for (const auto& table : options.tables) topic.tables.push_back(table.value);
-      topics.push_back(std::move(topic));
-      feeds_.push_back({.plan = feed.plan.get()});
-    }
-    auto opened = sql::listen_for_changes(name_, plan.options.databases[database].value, core.reactor(), core.mailbox(),
-                                          shared, std::move(topics), *this);
+  Source(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options,
+         std::span<Worker* const> workers)
+      : core_(core), workers_(workers), database_(std::move(database)), name_(options.name.value) {
+    auto opened = sql::listen_for_changes(name_, options.value, core.reactor(), core.mailbox(), database_->shared.get(),
+                                          {}, *this);
     if (!opened) throw std::runtime_error("database \"" + name_ + "\": " + opened.error().message);
     listener_ = std::move(*opened);
-    core.tasks().spawn(listener_->run());
+  }
+
+  [[nodiscard]] const Plan::Database* database() const { return database_.get(); }
+  // It runs from the first settle() on.
+  void join(std::shared_ptr<const Plan::Feed> plan) {
+    if (contains(feeds_, plan, &Feed::plan)) return;
+    sql::Topic topic{.channel = plan->options.notify.value, .tables = {}};
+    for (const auto& table : plan->options.tables) topic.tables.push_back(table.value);
+    const std::size_t index = listener_->add(std::move(topic));
+    if (index >= feeds_.size()) feeds_.resize(index + 1);
+    feeds_[index] = {.plan = std::move(plan)};
+  }
+  core::Task<void> settle() {
+    if (tasks_.empty()) tasks_.spawn(listener_->run());
+    return listener_->settle();
+  }
+  // False: it has no feed any more.
+  bool leave(const Plan& plan) {
+    bool has_some = false;
+    for (std::size_t i = 0; i < feeds_.size(); ++i) {
+      if (!feeds_[i].plan) continue;
+      if (contains(plan.feeds, feeds_[i].plan)) {
+        has_some = true;
+      } else {
+        listener_->drop(i);
+        feeds_[i] = {};
+      }
+    }
+    return has_some;
   }
 
   core::Task<void> changed(std::span<const sql::Change> changes) override {
     auto deliveries = std::make_shared<Deliveries>();
     for (const sql::Change& change : changes) {
       Feed& feed = feeds_[change.topic];
+      if (!feed.plan) continue;
       api::changes::Event event{.number = ++feed.last, .gap = false, .frame = {}};
       api::changes::append_event(event.frame, api::changes::event_id(feed.plan->boot, event.number), {}, change.text);
-      deliveries->push_back({feed.plan, std::make_shared<const api::changes::Event>(std::move(event))});
+      deliveries->push_back({feed.plan.get(), std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
   }
@@ -44,9 +65,10 @@ class Changes::Source final : public sql::ChangeSink {
   core::Task<void> resumed() override {
     auto deliveries = std::make_shared<Deliveries>();
     for (Feed& feed : feeds_) {
+      if (!feed.plan) continue;
       api::changes::Event event{.number = ++feed.last, .gap = true, .frame = {}};
       event.frame = api::changes::reset_frame(api::changes::event_id(feed.plan->boot, event.number), "gap");
-      deliveries->push_back({feed.plan, std::make_shared<const api::changes::Event>(std::move(event))});
+      deliveries->push_back({feed.plan.get(), std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
   }
@@ -60,6 +82,7 @@ class Changes::Source final : public sql::ChangeSink {
                 name),
     };
     for (const Feed& feed : feeds_) {
+      if (!feed.plan) continue;
       all.push_back(counter("sluice_changes_events_total", "Changes that were heard of.", feed.last,
                             label("http_route", feed.plan->path)));
     }
@@ -68,8 +91,8 @@ class Changes::Source final : public sql::ChangeSink {
 
  private:
   struct Feed {
-    const api::changes::Plan* plan = nullptr;
-    std::uint64_t last = 0;  // the number of its last event
+    std::shared_ptr<const Plan::Feed> plan;  // null: it was dropped
+    std::uint64_t last = 0;                  // the number of its last event
   };
 
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
@@ -85,17 +108,34 @@ class Changes::Source final : public sql::ChangeSink {
 
   core::Core& core_;
   const std::span<Worker* const> workers_;
+  const std::shared_ptr<Plan::Database> database_;
   const std::string name_;
   std::vector<Feed> feeds_;  // by topic
   std::unique_ptr<sql::ChangeListener> listener_;
+  core::TaskGroup tasks_;
 };
 
-Changes::Changes(core::Core& core, const Plan& plan, std::span<Worker* const> workers,
-                 std::span<const std::unique_ptr<sql::SharedDatabase>> shared) {
-  for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
-    if (std::ranges::count(plan.feeds, i, &Plan::Feed::database) != 0)
-      sources_.push_back(std::make_unique<Source>(core, plan, i, workers, shared[i].get()));
+Changes::Changes(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
+
+void Changes::join(const Plan& plan) {
+  for (const auto& feed : plan.feeds) {
+    auto found = std::ranges::find(sources_, feed->database.get(), &Source::database);
+    if (found == sources_.end()) {
+      const auto index = std::ranges::find(plan.databases, feed->database) - plan.databases.begin();
+      sources_.push_back(std::make_unique<Source>(core_, feed->database,
+                                                  plan.options.databases[static_cast<std::size_t>(index)], workers_));
+      found = sources_.end() - 1;
+    }
+    (*found)->join(feed);
   }
+}
+
+core::Task<void> Changes::settle() {
+  for (std::size_t i = 0; i < sources_.size(); ++i) co_await sources_[i]->settle();
+}
+
+void Changes::leave(const Plan& plan) {
+  std::erase_if(sources_, [&](const auto& source) { return !source->leave(plan); });
 }
 
 Changes::~Changes() = default;

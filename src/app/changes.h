@@ -19,7 +19,7 @@ class Worker;
 
 // An event on its way to the feeds of all cores.
 struct Delivery {
-  const api::changes::Plan* feed = nullptr;
+  const Plan::Feed* feed = nullptr;
   std::shared_ptr<const api::changes::Event> event;
 };
 using Deliveries = std::vector<Delivery>;
@@ -29,11 +29,18 @@ using Deliveries = std::vector<Delivery>;
 // listener, whose database keeps them meanwhile.
 class Changes {
  public:
-  // Throws what cannot be listened for. All outlive it, and it outlives the core's run().
-  Changes(core::Core& core, const Plan& plan, std::span<Worker* const> workers,
-          std::span<const std::unique_ptr<sql::SharedDatabase>> shared);
+  // All outlive it, and it outlives the core's run().
+  Changes(core::Core& core, std::span<Worker* const> workers);
   Changes(const Changes&) = delete;
   ~Changes();
+
+  // Listens for what the plan's feeds tell of too. Throws what cannot be listened for; then leave() is to follow, with
+  // the plan that is served.
+  void join(const Plan& plan);
+  // Until that is listened for, where the database can be reached.
+  [[nodiscard]] core::Task<void> settle();
+  // From now on for nothing else than the plan's feeds.
+  void leave(const Plan& plan);
 
   // What is heard; each core counts what it tells its clients.
   [[nodiscard]] Readings readings() const;
@@ -41,6 +48,8 @@ class Changes {
  private:
   class Source;
 
+  core::Core& core_;
+  const std::span<Worker* const> workers_;
   std::vector<std::unique_ptr<Source>> sources_;
 };
 

@@ -18,6 +18,19 @@ sql::Result<OpenedDatabase> open_database(Loop& loop, const Options& options,
   return opened;
 }
 
+std::optional<std::string> open_shared_databases(const Plan& plan, std::optional<net::Resolver>& resolver) {
+  for (std::size_t i = 0; i < plan.databases.size(); ++i) {
+    const auto& [name, options] = plan.options.databases[i];
+    Plan::Database& database = *plan.databases[i];
+    if (database.shared || (options.is_sqlite() && !database.writes)) continue;
+    if (!options.is_sqlite() && !resolver) resolver.emplace();
+    auto opened = sql::open_shared(options, resolver ? &*resolver : nullptr);
+    if (!opened) return "database \"" + name.value + "\": " + opened.error().message;
+    database.shared = std::move(*opened);
+  }
+  return std::nullopt;
+}
+
 std::string describe(const sql::Error& error) {
   return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
 }

@@ -10,13 +10,18 @@
 
 #include "api/batch/batch.h"
 #include "api/changes/handler.h"
+#include "api/changes/options.h"
 #include "api/openapi/document.h"
 #include "api/resident/resident.h"
 #include "app/io.h"
 #include "app/options.h"
+#include "app/refresher.h"
 #include "app/request_log.h"
+#include "base/log.h"
 #include "gateway/jwt/keys.h"
 #include "net/tls/context.h"
+#include "sql/open.h"
+#include "sql/statement_ids.h"
 
 namespace sluice::app {
 
@@ -45,29 +50,57 @@ class Route {
 struct Plan {
   // Ids of routes are their indexes in `names`.
   using RouteId = std::uint16_t;
-  // What an endpoint tells of changes. The plan's address stands for the feed, on every core.
-  struct Feed {
-    std::shared_ptr<const api::changes::Plan> plan;
-    std::size_t database = 0;  // index in options.databases
+  // What all cores share of a database.
+  //
+  // A reload takes over the databases, feeds and tables of the plan before that are as they were: the same object,
+  // whose address stands for it on every core.
+  struct Database {
+    // Of SQLite's file; zeros for PostgreSQL.
+    struct File {
+      std::uint64_t device = 0;
+      std::uint64_t inode = 0;
+      bool operator==(const File&) const = default;
+    };
+
+    explicit Database(const std::string& name) : trouble("database " + name) {}
+
+    File file;
+    bool writes = false;  // SQLite: something of this process may write to it
+    std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
+    std::shared_ptr<sql::SharedDatabase> shared;  // null until open_shared_databases(), and where nothing is shared
+    TroubleLog trouble;
   };
-  // Likewise for a table.
+  // What an endpoint tells of changes.
+  struct Feed {
+    std::string path;
+    std::string boot;  // what the ids of its events begin with
+    api::changes::Options options;
+    std::shared_ptr<Database> database;
+  };
   struct Resident {
+    api::resident::ResidentOptions options;
     std::shared_ptr<const api::resident::Plan> plan;
-    std::size_t database = 0;  // index in options.databases
-    std::optional<api::resident::RefreshOptions> refresh;
+    std::shared_ptr<Database> database;
+    // What is served first, until the cores have it.
+    api::resident::Edition first;
+    Mark mark;
   };
 
   // A route's name is the pattern as it was written, for metrics and logs. It had its id in the plan before too.
   [[nodiscard]] RouteId add_name(std::string name);
+  // What tells the ids of a feed's events from those of all other feeds.
+  [[nodiscard]] static std::string new_boot();
+  // `before`: from which it is taken over where it has the same; may be null.
+  std::shared_ptr<const Feed> add_feed(Feed feed, const Plan* before);
 
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
   std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
-  std::string boot;                       // what the ids of events begin with
-  std::vector<Feed> feeds;
-  std::vector<Resident> residents;
+  std::vector<std::shared_ptr<Database>> databases;  // by index in the options
+  std::vector<std::shared_ptr<const Feed>> feeds;
+  std::vector<std::shared_ptr<Resident>> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit
-  std::optional<RequestLogPlan> request_log;
+  std::shared_ptr<const RequestLogPlan> request_log;              // null: off
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: it has none
   std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
   Io io;                                                          // what the cores are to wait with

@@ -1,13 +1,14 @@
 #include "app/prepare.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "app/certificates.h"
 #include "app/cli.h"
+#include "app/config/difference.h"
 #include "app/loop.h"
 #include "app/near_name.h"
 #include "app/opened_database.h"
@@ -42,9 +43,32 @@ core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& datab
   }
 }
 
-std::string random_hexadecimal() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
+// Zeros for what is no file.
+Plan::Database::File file_of(const sql::DatabaseOptions& options) {
+  struct stat file{};
+  if (!options.is_sqlite()) return {};
+  if (::stat(options.url.value.substr(std::string_view("sqlite:").size()).c_str(), &file) != 0) return {};
+  return {.device = file.st_dev, .inode = file.st_ino};
+}
+
+// The one of the plan before, if nothing of it differs. What could be written to it still can.
+std::shared_ptr<Plan::Database> planned(const Options& options, std::size_t index, const Plan* previous) {
+  const auto& database = options.databases[index];
+  auto made = std::make_shared<Plan::Database>(database.name.value);
+  made->file = file_of(database.value);
+  made->writes = options.writes_to(database.name.value);
+  for (std::size_t i = 0; previous != nullptr && i < previous->databases.size(); ++i) {
+    const auto& before = previous->options.databases[i];
+    const std::shared_ptr<Plan::Database>& kept = previous->databases[i];
+    if (kept->file != made->file || (made->writes && !kept->writes)) continue;
+    if (config::same(before, database)) return kept;
+    // One writer for each file, where it is to write as before.
+    auto as_before = database.value;
+    as_before.pool = before.value.pool;
+    as_before.wait = before.value.wait;
+    if (database.value.is_sqlite() && config::same(before.value, as_before)) made->shared = kept->shared;
+  }
+  return made;
 }
 
 bool is_away(const sql::Error& error) {
@@ -68,7 +92,7 @@ std::expected<void, Away> prepare_request_log(Preparation& preparation) {
   };
   const auto table = loop.run(sql::describe_table(*database, dialect, options.table.value));
   if (!table) return refused(table.error());
-  RequestLogPlan plan{.options = options, .database = index, .items = RequestLogPlan::items_of(*table), .insert = {}};
+  RequestLogPlan plan{.options = options, .items = RequestLogPlan::items_of(*table), .insert = {}};
   if (plan.items.empty()) {
     preparation.errors.push_back({.position = options.table.position,
                                   .message = "[request_log]: the table has none of the columns that requests have",
@@ -78,7 +102,13 @@ std::expected<void, Away> prepare_request_log(Preparation& preparation) {
   auto insert = loop.run(database->prepare_writing(RequestLogPlan::insert_of(*table, plan.items, dialect), {}));
   if (!insert) return refused(insert.error());
   plan.insert = std::move(*insert);
-  preparation.plan.request_log = std::move(plan);
+  const Plan* const before = preparation.previous;
+  const bool is_same =
+      before != nullptr && before->request_log && config::same(before->request_log->options, plan.options) &&
+      before->request_log->insert.id == plan.insert.id &&
+      before->databases[before->options.index_of_database(options.database.value)] == preparation.plan.databases[index];
+  preparation.plan.request_log =
+      is_same ? before->request_log : std::make_shared<const RequestLogPlan>(std::move(plan));
   return {};
 }
 
@@ -124,7 +154,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                                             const Plan* previous) {
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
-  plan->boot = previous != nullptr ? previous->boot : random_hexadecimal();
   if (previous != nullptr) plan->names = previous->names;
   const Options& options = plan->options;
 
@@ -132,6 +161,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   config::Errors errors{.source = config.source, .list = {}};
   Preparation preparation{.loop = loop,
                           .plan = *plan,
+                          .previous = previous,
                           .source = config.source,
                           .errors = errors.list,
                           .databases = {},
@@ -176,10 +206,12 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     Preparation::Opened& here = preparation.databases.emplace_back();
     if (!opened) {
       errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
+      plan->databases.emplace_back();  // nothing is served of such a plan
       continue;
     }
     here.shared = std::move(opened->shared);
     here.database = std::move(opened->database);
+    here.database->share_ids(plan->databases.emplace_back(planned(options, i, previous))->ids);
     const Duration patience = patient ? database.value.start_timeout.value : 0s;
     const auto reached = loop.run(reach(*loop.reactor, *here.database, database.name.value, patience));
     if (!reached) return unreachable({i, reached.error()});

@@ -48,6 +48,13 @@ Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan
   if (every_ > Duration{} || !options.notify.value.empty()) around_.tasks.spawn(run());
 }
 
+void Refresher::stop() {
+  stopping_ = true;
+  alarm_.ring();
+  resumed_.ring();
+  if (!runs_) retire(std::move(edition_.table));
+}
+
 Refresher::Counters Refresher::counters() const {
   Counters result = counters_;
   result.rows = edition_.table->size();
@@ -74,13 +81,14 @@ Readings Refresher::Counters::readings() const {
 core::Task<void> Refresher::run() {
   core::Reactor& reactor = around_.reactor;
   std::optional<core::BackOff> back_off;
-  for (;;) {
+  for (runs_ = true;;) {
     if (back_off) {
       // Nothing is missed meanwhile: a ring waits.
       if (co_await resumed_.wait(back_off->next())) back_off.reset();
     } else {
       (void)co_await alarm_.wait(next_refresh());
     }
+    if (stopping_) break;
     const Instant begin = reactor.now();
     if (co_await refresh()) {
       back_off.reset();
@@ -95,7 +103,10 @@ core::Task<void> Refresher::run() {
     }
     co_await cores_.publish(edition_);
     if (retired_) retire(std::move(retired_));
+    if (stopping_) break;
   }
+  runs_ = false;
+  retire(std::move(edition_.table));
 }
 
 core::Task<bool> Refresher::refresh() {
@@ -178,7 +189,7 @@ core::Task<void> Refresher::room() {
   core::Reactor& reactor = around_.reactor;
   const Instant late = reactor.now() + most_wait;
   Instant cut_at = reactor.now();
-  for (bool told = false; is_crowded();) {
+  for (bool told = false; is_crowded() && !stopping_;) {
     if (Retired* const oldest = reactor.now() >= cut_at ? next_to_cut() : nullptr) {
       cut_at = reactor.now() + cut_next;
       ++oldest->cuts;

@@ -89,6 +89,11 @@ class Refresher {
     if (edition_.failing) resumed_.ring();
   }
 
+  // It is refreshed no more.
+  void stop();
+  // After stop(): nothing runs any more, and nobody reads what it has loaded.
+  [[nodiscard]] bool ended() const { return stopping_ && !runs_ && retiring_.empty(); }
+
   [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] Counters counters() const;
 
@@ -126,7 +131,9 @@ class Refresher {
   const Duration full_;            // 0: each load is, or none has to be
   const Duration hold_;            // 0: for ever
   std::vector<Retired> retiring_;  // versions that somebody may still read, the oldest first
-  bool needs_all_ = false;         // the changes alone could not be taken
+  bool runs_ = false;
+  bool stopping_ = false;
+  bool needs_all_ = false;  // the changes alone could not be taken
   Counters counters_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "app/config/difference.h"
 #include "app/config/load.h"
+#include "app/opened_database.h"
 #include "app/prepare.h"
 #include "app/worker.h"
 #include "base/log.h"
@@ -43,19 +45,6 @@ struct Answers {
   }
 };
 
-std::string feeds_differ(const Plan& plan, const Plan& next) {
-  for (const auto& [one, other] : {std::pair(&plan, &next), std::pair(&next, &plan)}) {
-    for (const Plan::Feed& feed : one->feeds) {
-      const auto same = [&](const Plan::Feed& it) {
-        return it.plan->path == feed.plan->path && it.database == feed.database &&
-               config::first_difference(it.plan->options, feed.plan->options).empty();
-      };
-      if (!std::ranges::any_of(other->feeds, same)) return feed.plan->path;
-    }
-  }
-  return {};
-}
-
 // Where the file differs in what only a restart changes.
 std::vector<config::Diagnostic> fixed_differences(const Options& served, const Options& next) {
   std::vector<config::Diagnostic> all;
@@ -68,29 +57,6 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
   if (const auto key = config::first_difference(served.admin, next.admin); !key.empty()) {
     complain(next.admin.listen.position, fmt::format("[admin] {}", key));
   }
-  const auto compare = [&](const char* what, const auto& before, const auto& now, auto name_of, auto place_of) {
-    for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
-      const bool same = i < before.size() && i < now.size() && config::detail::Same::same(before[i], now[i]);
-      if (same) continue;
-      complain(i < now.size() ? place_of(now[i]) : Position{},
-               fmt::format("{} {}", what, name_of(i < now.size() ? now[i] : before[i])));
-      return;
-    }
-  };
-  const auto name = [](const auto& one) { return one.name.value; };
-  const auto place = [](const auto& one) { return one.name.position; };
-  compare("[database]", served.databases, next.databases, name, place);
-  compare("[[resident]]", served.residents, next.residents, name, place);
-  compare("[store]", served.stores, next.stores, name, place);
-  if (!config::detail::Same::same(served.request_log, next.request_log)) complain({}, "[request_log]");
-  if (!all.empty()) return all;
-  for (const auto& database : next.databases) {
-    if (database.value.is_sqlite() && next.writes_to(database.name.value) && !served.writes_to(database.name.value)) {
-      all.push_back({database.name.position,
-                     fmt::format("nothing wrote to the database \"{}\" when the program started", database.name.value),
-                     "that something does needs a restart"});
-    }
-  }
   return all;
 }
 
@@ -102,10 +68,17 @@ Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span
       first_(std::move(plan)),
       workers_(workers),
       cores_(cores),
-      kept_(std::make_unique<Kept>(first_)) {}
+      kept_(std::make_unique<Kept>(first_)) {
+  plans_.push_back(first_);
+  if (auto wrong = open_shared_databases(*first_, resolver_)) throw std::runtime_error(*wrong);
+}
 
+// What writes for the cores needs their mailboxes, which go next.
 Reloader::~Reloader() {
   if (thread_.joinable()) thread_.join();
+  for (const auto& plan : plans_) {
+    for (const auto& database : plan->databases) database->shared.reset();
+  }
 }
 
 template <class Fn>
@@ -129,6 +102,36 @@ std::optional<std::string> Reloader::on_every_core(Fn what) {
       answers->add("the server is ending");
     }
   }
+  std::unique_lock lock(answers->mutex);
+  answers->came.wait(lock, [&] { return answers->awaited == 0; });
+  return std::move(answers->fault);
+}
+
+template <class Fn>
+std::optional<std::string> Reloader::on_first_core(Fn what) {
+  // Also answers when the core ends, which destroys the task.
+  struct Answer {
+    explicit Answer(std::shared_ptr<Answers> given) : answers(std::move(given)) {}
+    Answer(const Answer&) = delete;
+    ~Answer() { answers->add(std::move(wrong)); }
+    const std::shared_ptr<Answers> answers;
+    std::optional<std::string> wrong = "the server is ending";
+  };
+  const auto answers = std::make_shared<Answers>();
+  answers->awaited = 1;
+  auto run = [answer = std::make_unique<Answer>(answers), what, &core = cores_.core(0)]() mutable {
+    core.tasks().spawn([](std::unique_ptr<Answer> mine, Fn act) -> core::Task<void> {
+      try {
+        co_await act();
+        mine->wrong.reset();
+      } catch (const std::exception& error) {
+        mine->wrong = error.what();
+      }
+    }(std::move(answer), what));
+  };
+  auto order = std::make_unique<Order<decltype(run)>>(std::move(run));
+  if (cores_.core(0).mailbox().post(*order)) (void)order.release();
+  order.reset();
   std::unique_lock lock(answers->mutex);
   answers->came.wait(lock, [&] { return answers->awaited == 0; });
   return std::move(answers->fault);
@@ -160,31 +163,28 @@ std::optional<std::string> Reloader::try_reload() {
   }();
   const auto config = config::load(file_, config::process_environment);
   if (!config) return config.error().text();
+  forget_plans();
   if (auto fixed = fixed_differences(first_->options, config->options); !fixed.empty()) {
     return config::Errors{.source = config->source, .list = std::move(fixed)}.text();
   }
   auto prepared = prepare(*config, false, served.get());
   if (!prepared) return std::move(prepared.error().text);
   const std::shared_ptr<const Plan> next = std::move(*prepared);
-  if (const std::string path = feeds_differ(*first_, *next); !path.empty()) {
-    return "the change stream " + path + " is not as it was when the program started; that needs a restart\n";
-  }
+  if (auto wrong = open_shared_databases(*next, resolver_)) return wrong;
+  if (auto loaded = load_residents(*next, served.get(), false); !loaded) return std::move(loaded.error().text);
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
 
-  const auto built = on_every_core([next](Worker& worker) -> std::optional<std::string> {
-    if (worker.draining()) return "the server is ending";
-    if (worker.earlier_sites() >= most_earlier) {
-      return fmt::format("answers of {} earlier configurations are still under way", most_earlier);
-    }
-    worker.build_next(next);
-    return std::nullopt;
-  });
-  if (built) {
-    (void)on_every_core([](Worker& worker) -> std::optional<std::string> {
+  plans_.push_back(next);
+  if (auto wrong = build(next)) {
+    (void)on_every_core([served](Worker& worker) -> std::optional<std::string> {
       worker.forget_next();
       return std::nullopt;
     });
-    return *built;
+    (void)on_first_core([this, served]() -> core::Task<void> {
+      changes_->leave(*served);
+      co_return;
+    });
+    return wrong;
   }
   // Files of keys may have changed meanwhile: what is watched from here on is read from here on.
   auto kept = std::make_unique<Kept>(next);
@@ -195,8 +195,39 @@ std::optional<std::string> Reloader::try_reload() {
     worker.serve_next(keys);
     return std::nullopt;
   });
+  const auto followed = on_first_core([this, next]() -> core::Task<void> {
+    changes_->leave(*next);
+    residents_->follow(*next);
+    co_return;
+  });
+  if (followed) log_error("resident tables: " + *followed);
+  for (const auto& resident : next->residents) {
+    resident->first = {};  // the cores have it
+    resident->mark = {};
+  }
   kept_ = std::move(kept);
   return std::nullopt;
+}
+
+std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& next) {
+  auto built = on_every_core([next](Worker& worker) -> std::optional<std::string> {
+    if (worker.draining()) return "the server is ending";
+    if (worker.earlier_sites() >= most_earlier) {
+      return fmt::format("answers of {} earlier configurations are still under way", most_earlier);
+    }
+    worker.build_next(next);
+    return std::nullopt;
+  });
+  if (built) return built;
+  // Nobody listens for changes of a new feed before its database does.
+  return on_first_core([this, next] {
+    changes_->join(*next);
+    return changes_->settle();
+  });
+}
+
+void Reloader::forget_plans() {
+  std::erase_if(plans_, [](const auto& plan) { return plan.use_count() == 1; });
 }
 
 void Reloader::start() {

@@ -8,29 +8,40 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "app/changes.h"
 #include "app/plan.h"
 #include "app/policy_keys.h"
+#include "app/residents.h"
 #include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "net/resolver.h"
 
 namespace sluice::app {
 
 class Worker;
 
-// Reads the configuration again while the program runs, and has every core serve what it says: routes, policies, errors
-// and compression. All else needs a restart, and a file in which it differs is refused. A file that is wrong changes
-// nothing.
+// Reads the configuration again while the program runs, and has every core serve what it says. What only a restart
+// changes is refused, if it differs. A file that is wrong changes nothing.
 class Reloader {
  public:
   // Earlier configurations that answers of one core may still need; with more of them a reload is refused.
   static constexpr std::size_t most_earlier = 8;
 
-  // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it.
+  // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it. Throws
+  // what the databases of the plan cannot share.
   Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores);
   Reloader(const Reloader&) = delete;
+  // After the cores.
   ~Reloader();
+
+  // Those of the first core, before any reload.
+  void set_keepers(Changes& changes, Residents& residents) {
+    changes_ = &changes;
+    residents_ = &residents;
+  }
 
   // What was wrong; nothing: every request that begins from now on is answered by the new configuration. It blocks,
   // also while another one runs; not for a core, which has threads() run it.
@@ -61,14 +72,25 @@ class Reloader {
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_every_core(Fn what);
 
+  // Runs `what()`, a task, on the first core until it is done; what it has thrown, or that the core has ended.
+  template <class Fn>
+  [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
+  [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next);
+  // Plans that no core has any more go here, and what their databases share.
+  void forget_plans();
+
   void run();
 
   const std::string file_;
   const std::shared_ptr<const Plan> first_;
+  std::optional<net::Resolver> resolver_;
+  Changes* changes_ = nullptr;
+  Residents* residents_ = nullptr;
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
-  std::mutex reloading_;
-  std::mutex keeping_;  // guards kept_
+  std::mutex reloading_;                            // guards plans_
+  std::vector<std::shared_ptr<const Plan>> plans_;  // that were served, and may still be
+  std::mutex keeping_;                              // guards kept_
   std::unique_ptr<Kept> kept_;
   std::mutex starting_;  // guards what follows
   std::thread thread_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/redaction.h"
@@ -41,9 +42,8 @@ struct RequestLogPlan {
   };
 
   RequestLogOptions options;
-  std::size_t database = 0;  // index in options.databases
-  std::vector<Item> items;   // that the table has columns for
-  sql::Statement insert;     // of a JSON array of objects
+  std::vector<Item> items;  // that the table has columns for
+  sql::Statement insert;    // of a JSON array of objects
 
   [[nodiscard]] static std::string_view name_of(Item item);
   // Those of the table's columns; empty: it has none.
@@ -100,6 +100,24 @@ class RequestLog {
   std::size_t at_once_ = rows_at_once;  // how many a statement may have: less after a row was refused
   bool busy_ = false;
   Counters counters_;
+};
+
+// One with what it refers to, which writes until it is destroyed.
+struct RunningRequestLog {
+  RunningRequestLog(std::shared_ptr<const RequestLogPlan> made, std::span<const std::string> routes,
+                    std::shared_ptr<sql::Database> open, core::Reactor& reactor)
+      : plan(std::move(made)),
+        redaction(plan->options.redact),
+        database(std::move(open)),
+        log(*plan, redaction, routes, *database, reactor) {
+    writing.spawn(log.run());
+  }
+
+  const std::shared_ptr<const RequestLogPlan> plan;
+  const Redaction redaction;
+  const std::shared_ptr<sql::Database> database;
+  RequestLog log;
+  core::TaskGroup writing;
 };
 
 }  // namespace sluice::app

@@ -1,5 +1,6 @@
 #include "app/residents.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "app/cli.h"
 #include "app/loop.h"
 #include "app/worker.h"
+#include "base/contains.h"
 #include "core/sleep.h"
 
 namespace sluice::app {
@@ -33,59 +35,104 @@ core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident:
 
 }  // namespace
 
-std::expected<FirstLoads, Refusal> load_residents(const Plan& plan) {
-  FirstLoads loads;
-  if (plan.residents.empty()) return loads;
-  Loop loop;
-  for (const Plan::Resident& resident : plan.residents) {
-    const auto& options = plan.options.databases[resident.database];
+std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient) {
+  std::optional<Loop> loop;
+  for (const auto& resident : plan.residents) {
+    if (before != nullptr && contains(before->residents, resident)) continue;
     const auto refuse = [&](const std::string& text) {
-      return std::unexpected(Refusal{.text = "sluice: resident \"" + resident.plan->name + "\": " + text + "\n",
+      return std::unexpected(Refusal{.text = "sluice: resident \"" + resident->plan->name + "\": " + text + "\n",
                                      .exit_code = exit_failure});
     };
-    auto database = sql::open_database(options.value, *loop.reactor, loop.mailbox, loop.threads);
+    if (!loop) loop.emplace();
+    const auto& options = plan.options.databases[plan.options.index_of_database(resident->options.database.value)];
+    auto database = sql::open_database(options.value, *loop->reactor, loop->mailbox, loop->threads);
     if (!database) return refuse(database.error().message);
     Mark mark;
-    if (resident.refresh) {
+    if (resident->options.refresh) {
       auto probe = sql::open_change_probe(options.value);
       if (!probe) return refuse(probe.error().message);
       mark.probe = std::move(*probe);
     }
-    auto loaded = loop.run(load_patiently(*resident.plan, **database, loop, options.value.start_timeout.value, mark));
+    const Duration patience = patient ? options.value.start_timeout.value : 0s;
+    auto loaded = loop->run(load_patiently(*resident->plan, **database, *loop, patience, mark));
     if (!loaded) return refuse(loaded.error().text);
     mark.since = std::move(loaded->since);
-    loads.editions.push_back({.table = std::move(loaded->table), .checked = mark.loaded, .failing = false});
-    loads.marks.push_back(std::move(mark));
+    resident->first = {.table = std::move(loaded->table), .checked = mark.loaded, .failing = false};
+    resident->mark = std::move(mark);
   }
-  return loads;
+  return {};
 }
+
+// What is kept fresh, with what it needs.
+struct Residents::Kept {
+  std::shared_ptr<Plan::Resident> resident;
+  std::shared_ptr<sql::Database> database;  // the core's
+  std::unique_ptr<Refresher> refresher;
+};
 
 // The notifications of one database.
 class Residents::Listener final : public sql::ChangeSink {
  public:
-  Listener(core::Core& core, const sql::DatabaseOptions& options, const std::string& name, sql::SharedDatabase* shared,
-           std::vector<sql::Topic> topics, std::vector<Refresher*> refreshers)
-      : refreshers_(std::move(refreshers)) {
-    auto opened =
-        sql::listen_for_changes(name, options, core.reactor(), core.mailbox(), shared, std::move(topics), *this);
+  Listener(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options)
+      : database_(std::move(database)) {
+    const std::string& name = options.name.value;
+    auto opened = sql::listen_for_changes(name, options.value, core.reactor(), core.mailbox(), database_->shared.get(),
+                                          {}, *this);
     if (!opened) throw std::runtime_error("database \"" + name + "\": " + opened.error().message);
     listener_ = std::move(*opened);
-    core.tasks().spawn(listener_->run());
+  }
+
+  [[nodiscard]] const Plan::Database* database() const { return database_.get(); }
+  void join(Refresher& refresher, const std::string& channel) {
+    const std::size_t index = listener_->add({.channel = channel, .tables = {}});
+    if (index >= refreshers_.size()) refreshers_.resize(index + 1);
+    refreshers_[index] = &refresher;
+    has_joined_ = true;
+    if (running_.empty()) running_.spawn(listener_->run());
+    if (settling_.empty()) settling_.spawn(settle());
+  }
+  // False: it has none any more.
+  bool leave(const Refresher& refresher) {
+    for (std::size_t i = 0; i < refreshers_.size(); ++i) {
+      if (refreshers_[i] != &refresher) continue;
+      listener_->drop(i);
+      refreshers_[i] = nullptr;
+    }
+    return std::ranges::any_of(refreshers_, [](const Refresher* one) { return one != nullptr; });
   }
 
   core::Task<void> changed(std::span<const sql::Change> changes) override {
-    for (const sql::Change& change : changes) refreshers_[change.topic]->ring();
+    for (const sql::Change& change : changes) {
+      if (refreshers_[change.topic] != nullptr) refreshers_[change.topic]->ring();
+    }
     co_return;
   }
   // Something may have been missed.
   core::Task<void> resumed() override {
-    for (Refresher* refresher : refreshers_) refresher->resumed();
+    for (Refresher* refresher : refreshers_) {
+      if (refresher != nullptr) refresher->resumed();
+    }
     co_return;
   }
 
  private:
-  const std::vector<Refresher*> refreshers_;  // by topic
+  // Of one that joined a connection that listens already, something may have been missed before.
+  core::Task<void> settle() {
+    while (std::exchange(has_joined_, false)) {
+      const bool listens = listener_->counters().listening;
+      co_await listener_->settle();
+      for (Refresher* refresher : refreshers_) {
+        if (refresher != nullptr && listens) refresher->ring();
+      }
+    }
+  }
+
+  const std::shared_ptr<Plan::Database> database_;
+  std::vector<Refresher*> refreshers_;  // by topic; null: it was dropped
   std::unique_ptr<sql::ChangeListener> listener_;
+  bool has_joined_ = false;
+  core::TaskGroup running_;
+  core::TaskGroup settling_;
 };
 
 namespace {
@@ -105,43 +152,61 @@ core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell t
 
 }  // namespace
 
-Residents::Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
-                     std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads) {
-  for (std::size_t i = 0; i < plan.residents.size(); ++i) {
-    const auto& [made, database, refresh] = plan.residents[i];
-    const api::resident::Plan* const handle = made.get();
-    refreshers_.push_back(std::make_unique<Refresher>(
-        Refresher::Surroundings{.reactor = core.reactor(),
-                                .mailbox = core.mailbox(),
-                                .tasks = core.tasks(),
-                                .threads = threads,
-                                .database = workers[core.index()]->database(database)},
-        *made, refresh ? *refresh : api::resident::RefreshOptions{}, loads.editions[i], loads.marks[i],
+Residents::Residents(core::Core& core, std::span<Worker* const> workers, core::BlockingPool& threads)
+    : core_(core), workers_(workers), threads_(threads) {}
+
+void Residents::follow(const Plan& plan) {
+  for (std::size_t i = 0; i < kept_.size();) {
+    if (contains(plan.residents, kept_[i]->resident)) {
+      ++i;
+      continue;
+    }
+    std::erase_if(listeners_, [&](const auto& one) { return !one->leave(*kept_[i]->refresher); });
+    core_.tasks().spawn(end(std::move(kept_[i])));
+    kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (const auto& resident : plan.residents) {
+    if (contains(kept_, resident, &Kept::resident)) continue;
+    const api::resident::Plan* const handle = resident->plan.get();
+    const auto& refresh = resident->options.refresh;
+    auto kept = std::make_unique<Kept>();
+    kept->resident = resident;
+    kept->database = workers_[core_.index()]->database_of(resident->database.get());
+    kept->refresher = std::make_unique<Refresher>(
+        Refresher::Surroundings{.reactor = core_.reactor(),
+                                .mailbox = core_.mailbox(),
+                                .tasks = core_.tasks(),
+                                .threads = threads_,
+                                .database = *kept->database},
+        *resident->plan, refresh ? *refresh : api::resident::RefreshOptions{}, resident->first, resident->mark,
         Refresher::Cores{
             .publish =
-                [&core, workers, handle](const Edition& edition) {
-                  return tell(core, workers, [handle, edition](Worker& worker) { worker.publish(handle, edition); });
+                [this, handle](const Edition& edition) {
+                  return tell(core_, workers_, [handle, edition](Worker& worker) { worker.publish(handle, edition); });
                 },
             .cut =
-                [&core, workers, handle](const Table* table) {
-                  return tell(core, workers, [handle, table](Worker& worker) { worker.cut_answers_of(handle, table); });
+                [this, handle](const Table* table) {
+                  return tell(core_, workers_,
+                              [handle, table](Worker& worker) { worker.cut_answers_of(handle, table); });
                 },
-        }));
-  }
-  for (std::size_t i = 0; i < plan.options.databases.size(); ++i) {
-    if (plan.options.databases[i].value.is_sqlite()) continue;  // it has no NOTIFY
-    std::vector<sql::Topic> topics;
-    std::vector<Refresher*> rung;
-    for (std::size_t k = 0; k < plan.residents.size(); ++k) {
-      const auto& refresh = plan.residents[k].refresh;
-      if (plan.residents[k].database != i || !refresh || refresh->notify.value.empty()) continue;
-      topics.push_back({.channel = refresh->notify.value, .tables = {}});
-      rung.push_back(refreshers_[k].get());
+        });
+    kept_.push_back(std::move(kept));
+    if (!refresh || refresh->notify.value.empty()) continue;  // SQLite has no NOTIFY
+    auto found = std::ranges::find(listeners_, resident->database.get(), &Listener::database);
+    if (found == listeners_.end()) {
+      const auto index = plan.options.index_of_database(resident->options.database.value);
+      listeners_.push_back(std::make_unique<Listener>(core_, resident->database, plan.options.databases[index]));
+      found = listeners_.end() - 1;
     }
-    if (topics.empty()) continue;
-    const auto& database = plan.options.databases[i];
-    listeners_.push_back(std::make_unique<Listener>(core, database.value, database.name.value, shared[i].get(),
-                                                    std::move(topics), std::move(rung)));
+    (*found)->join(*kept_.back()->refresher, refresh->notify.value);
+  }
+}
+
+// A table that is served no more goes when nobody reads it.
+core::Task<void> Residents::end(std::unique_ptr<Kept> kept) {
+  kept->refresher->stop();
+  while (!kept->refresher->ended()) {
+    co_await core::Sleep(core_.reactor(), core_.reactor().now() + Refresher::retired_look);
   }
 }
 
@@ -149,7 +214,9 @@ Residents::~Residents() = default;
 
 Readings Residents::readings() const {
   Readings all;
-  for (const auto& one : refreshers_) append(all, one->counters().readings(), label("resident", one->name()));
+  for (const auto& kept : kept_) {
+    append(all, kept->refresher->counters().readings(), label("resident", kept->refresher->name()));
+  }
   return all;
 }
 

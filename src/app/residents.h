@@ -17,33 +17,36 @@ namespace sluice::app {
 
 class Worker;
 
-// By index in Plan::residents.
-struct FirstLoads {
-  std::vector<api::resident::Edition> editions;
-  std::vector<Mark> marks;
-};
-
-// The first version of each resident table, before anybody is served; waits for databases as their `start_timeout`
-// says.
-[[nodiscard]] std::expected<FirstLoads, Refusal> load_residents(const Plan& plan);
+// Gives each resident table that `before` (which may be null) does not have its first version, one after the other.
+// `patient`: waits for databases as their `start_timeout` says.
+[[nodiscard]] std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient);
 
 // Keeps resident tables fresh, on one core: runs their queries again when it is time, or when the database says so, and
 // brings what is new to all cores. What cannot be loaded stays as it was.
 class Residents {
  public:
-  // All outlive it, and it outlives the core's run(). Throws what cannot be listened for.
-  Residents(core::Core& core, const Plan& plan, std::span<Worker* const> workers, const FirstLoads& loads,
-            std::span<const std::unique_ptr<sql::SharedDatabase>> shared, core::BlockingPool& threads);
+  // All outlive it, and it outlives the core's run().
+  Residents(core::Core& core, std::span<Worker* const> workers, core::BlockingPool& threads);
   Residents(const Residents&) = delete;
   ~Residents();
+
+  // Refreshes the plan's tables from now on, and no others. The core has built a site of the plan, or serves it. Throws
+  // what cannot be listened for.
+  void follow(const Plan& plan);
 
   // What the refreshers count; each core has readings of the same tables beside these.
   [[nodiscard]] Readings readings() const;
 
  private:
   class Listener;
+  struct Kept;
 
-  std::vector<std::unique_ptr<Refresher>> refreshers_;
+  core::Task<void> end(std::unique_ptr<Kept> kept);
+
+  core::Core& core_;
+  const std::span<Worker* const> workers_;
+  core::BlockingPool& threads_;
+  std::vector<std::unique_ptr<Kept>> kept_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };
 

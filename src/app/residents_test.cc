@@ -17,14 +17,14 @@ constexpr const char* plain = "query = \"SELECT id, name, at FROM users ORDER BY
 TEST_F(FirstResidents, AreLoadedBeforeAnybodyIsServed) {
   const auto plan = prepared(plain);
   ASSERT_TRUE(plan) << plan.error().text;
-  const auto loads = load_residents(**plan);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
-  ASSERT_EQ(loads->editions.size(), 1u);
-  EXPECT_EQ(loads->editions[0].table->size(), 2u);
-  EXPECT_FALSE(loads->editions[0].failing);
-  EXPECT_EQ(loads->editions[0].checked, loads->marks[0].loaded);
-  EXPECT_FALSE(loads->marks[0].probe) << "it is not refreshed";
-  EXPECT_FALSE(loads->marks[0].since.known());
+  ASSERT_EQ((*plan)->residents.size(), 1u);
+  EXPECT_EQ((*plan)->residents[0]->first.table->size(), 2u);
+  EXPECT_FALSE((*plan)->residents[0]->first.failing);
+  EXPECT_EQ((*plan)->residents[0]->first.checked, (*plan)->residents[0]->mark.loaded);
+  EXPECT_FALSE((*plan)->residents[0]->mark.probe) << "it is not refreshed";
+  EXPECT_FALSE((*plan)->residents[0]->mark.since.known());
 }
 
 // What refreshing goes on from: what is committed while the query runs is found the next time.
@@ -33,28 +33,27 @@ TEST_F(FirstResidents, SayWhereRefreshingGoesOn) {
                              "[resident.refresh]\nevery = \"1s\"\nversion = \"at\"\n"
                              "changes = \"SELECT * FROM users WHERE at >= :since\"\n");
   ASSERT_TRUE(plan) << plan.error().text;
-  const auto loads = load_residents(**plan);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
-  ASSERT_TRUE(loads->marks[0].probe);
-  EXPECT_TRUE(loads->marks[0].version);
-  ASSERT_TRUE(loads->marks[0].since.known());
-  EXPECT_EQ(loads->marks[0].since.argument().text, "7");
+  ASSERT_TRUE((*plan)->residents[0]->mark.probe);
+  EXPECT_TRUE((*plan)->residents[0]->mark.version);
+  ASSERT_TRUE((*plan)->residents[0]->mark.since.known());
+  EXPECT_EQ((*plan)->residents[0]->mark.since.argument().text, "7");
 }
 
 TEST_F(FirstResidents, WithoutThemThereIsNoStart) {
   const auto plan = prepared(plain);
   ASSERT_TRUE(plan) << plan.error().text;
   run("DROP TABLE users");
-  const auto loads = load_residents(**plan);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_FALSE(loads);
   EXPECT_EQ(loads.error().exit_code, exit_failure);
   EXPECT_TRUE(loads.error().text.starts_with("sluice: resident \"users\": no such table: users")) << loads.error().text;
 }
 
 TEST_F(FirstResidents, NoTablesAreNoWork) {
-  const auto loads = load_residents(Plan{});
+  const auto loads = load_residents(Plan{}, nullptr, true);
   ASSERT_TRUE(loads);
-  EXPECT_TRUE(loads->editions.empty());
 }
 
 }  // namespace

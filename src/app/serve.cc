@@ -207,10 +207,9 @@ void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& cert
 }  // namespace
 
 int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
-  auto loads = load_residents(*plan);
-  if (!loads) {
-    std::fputs(loads.error().text.c_str(), stderr);
-    return loads.error().exit_code;
+  if (const auto loaded = load_residents(*plan, nullptr, true); !loaded) {
+    std::fputs(loaded.error().text.c_str(), stderr);
+    return loaded.error().exit_code;
   }
   const ServerOptions& options = plan->options.server;
   std::signal(SIGPIPE, SIG_IGN);
@@ -248,22 +247,6 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
-  std::vector<std::unique_ptr<TroubleLog>> troubles;
-  for (const auto& database : plan->options.databases) {
-    troubles.push_back(std::make_unique<TroubleLog>("database " + database.name.value));
-  }
-  const auto is_sqlite = [](const auto& database) { return database.value.is_sqlite(); };
-  std::optional<net::Resolver> resolver;
-  if (!std::ranges::all_of(plan->options.databases, is_sqlite)) resolver.emplace();
-  std::vector<std::unique_ptr<sql::SharedDatabase>> shared;
-  for (std::size_t i = 0; i < plan->options.databases.size(); ++i) {
-    const auto& database = plan->options.databases[i];
-    shared.emplace_back();
-    if (is_sqlite(database) && !plan->options.writes_to(database.name.value)) continue;
-    auto opened = sql::open_shared(database.value, resolver ? &*resolver : nullptr);
-    if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
-    shared.back() = std::move(*opened);
-  }
   std::optional<Certificates> certificates;
   std::uint16_t https_port = 443;
   if (plan->tls) {
@@ -273,7 +256,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
   }
   cores.start([&](core::Core& core) {
-    Worker worker(core, plan, threads, troubles, shared, loads->editions, descriptors);
+    Worker worker(core, plan, threads, descriptors);
     workers[core.index()] = &worker;
     if (certificates) worker.set_tls(certificates->context(), certificates->tickets());
     worker.set_https_port(https_port);
@@ -281,21 +264,25 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
       // A unix socket's path belongs to one listener.
       if (address.family() != AF_UNIX || core.index() == 0) worker.listen(address, secure);
     }
-    std::optional<Changes> changes;
-    if (core.index() == 0 && !plan->feeds.empty()) changes.emplace(core, *plan, workers, shared);
-    std::optional<Residents> residents;
-    if (core.index() == 0 && !plan->residents.empty()) {
-      residents.emplace(core, *plan, workers, *loads, shared, threads);
-    }
+    Changes changes(core, workers);
+    Residents residents(core, workers, threads);
     std::optional<Admin> admin;
-    if (core.index() == 0 && admin_address) {
-      admin.emplace(core, plan->io, workers, &reloader, changes ? &*changes : nullptr,
-                    residents ? &*residents : nullptr);
-      admin->listen(*admin_address);
+    if (core.index() == 0) {
+      changes.join(*plan);
+      core.tasks().spawn(changes.settle());
+      residents.follow(*plan);
+      reloader.set_keepers(changes, residents);
+      if (admin_address) {
+        admin.emplace(core, plan->io, workers, &reloader, &changes, &residents);
+        admin->listen(*admin_address);
+      }
     }
     core.run();
   });
-  *loads = {};  // the cores have them
+  for (const auto& resident : plan->residents) {
+    resident->first = {};  // the cores have it
+    resident->mark = {};
+  }
   print_banner(*plan, cores.size(), addresses, admin_address);
 
   const auto post = [&](unsigned core, auto letter) {

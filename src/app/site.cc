@@ -1,9 +1,13 @@
 #include "app/site.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include "app/config/difference.h"
 #include "app/worker.h"
+#include "sql/open.h"
 
 namespace sluice::app {
 
@@ -27,14 +31,51 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
               : make_compression(worker, plan_->options)),
       router_(compression_ ? std::vector<http::Filter*>{compression_.get()} : std::vector<http::Filter*>{}) {
   const Options& options = plan_->options;
-  for (std::size_t i = 0; i < options.policies.size(); ++i) {
-    const auto& policy = options.policies[i];
-    const auto before = previous != nullptr ? previous->plan_->options.find_policy(policy.name.value) : std::nullopt;
-    if (before && config::first_difference(previous->plan_->options.policies[*before].value, policy.value).empty()) {
-      policies_.push_back(previous->policies_[*before]);
-    } else {
-      policies_.push_back(gateway::make_policy(policy.value, plan_->keys[i], worker.reactor()));
+  const Plan none;
+  const Plan& before = previous != nullptr ? *previous->plan_ : none;
+  core::Reactor& reactor = worker.reactor();
+  // What `was` had as well is taken from `kept`, which goes by the same index.
+  const auto take = [](const auto& now, const auto& was, const auto& kept, auto is_same, auto make) {
+    std::remove_cvref_t<decltype(kept)> taken;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const auto found = std::ranges::find_if(was, [&](const auto& one) { return is_same(one, now[i]); });
+      taken.push_back(found != was.end() ? kept[static_cast<std::size_t>(found - was.begin())] : make(i));
     }
+    return taken;
+  };
+  const auto is_same_object = [](const auto& one, const auto& other) { return one == other; };
+  const auto says_the_same = [](const auto& one, const auto& other) { return config::same(one, other); };
+  const Site& from = previous != nullptr ? *previous : *this;
+  databases_ = take(plan_->databases, before.databases, from.databases_, is_same_object, [&](std::size_t i) {
+    const auto& database = options.databases[i];
+    auto opened = sql::open_database(database.value, reactor, worker.mailbox(), worker.threads(),
+                                     plan_->databases[i]->shared.get());
+    if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
+    return std::shared_ptr<sql::Database>(std::move(*opened));
+  });
+  stores_ = take(options.stores, before.options.stores, from.stores_, says_the_same, [&](std::size_t i) {
+    const auto& store = options.stores[i];
+    return std::make_shared<files::Store>(store.name.value, store.value, reactor, worker.mailbox(), worker.threads());
+  });
+  feeds_ = take(plan_->feeds, before.feeds, from.feeds_, is_same_object, [&](std::size_t i) {
+    const Plan::Feed& feed = *plan_->feeds[i];
+    return std::make_shared<api::changes::Feed>(
+        reactor, feed.boot, api::changes::Feed::Limits{.events = feed.options.keep, .bytes = feed.options.keep_bytes});
+  });
+  residents_ = take(plan_->residents, before.residents, from.residents_, is_same_object, [&](std::size_t i) {
+    const Plan::Resident& resident = *plan_->residents[i];
+    return std::make_shared<api::resident::Resident>(resident.plan, resident.first, reactor, worker.mailbox(),
+                                                     worker.threads(), &worker.mesh());
+  });
+  policies_ = take(options.policies, before.options.policies, from.policies_, says_the_same, [&](std::size_t i) {
+    return std::shared_ptr<gateway::Policy>(gateway::make_policy(options.policies[i].value, plan_->keys[i], reactor));
+  });
+  if (const auto& log = plan_->request_log) {
+    request_log_ =
+        log == before.request_log
+            ? from.request_log_
+            : std::make_shared<RunningRequestLog>(
+                  log, plan_->names, databases_[options.index_of_database(log->options.database.value)], reactor);
   }
   const auto& tls = options.server.tls;
   if (tls && tls->redirect.value) redirect_.emplace(router_);
@@ -67,6 +108,24 @@ void Site::add(Plan::RouteId id, http::Router::Route route, const std::vector<Lo
   if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->names[id]);
 }
 
+std::shared_ptr<api::changes::Feed> Site::feed(const Plan::Feed* feed) const {
+  const auto found = std::ranges::find(plan_->feeds, feed, &std::shared_ptr<const Plan::Feed>::get);
+  return found != plan_->feeds.end() ? feeds_[static_cast<std::size_t>(found - plan_->feeds.begin())] : nullptr;
+}
+
+std::shared_ptr<api::resident::Resident> Site::resident(const api::resident::Plan* resident) const {
+  const auto found =
+      std::ranges::find_if(plan_->residents, [&](const auto& one) { return one->plan.get() == resident; });
+  return found != plan_->residents.end() ? residents_[static_cast<std::size_t>(found - plan_->residents.begin())]
+                                         : nullptr;
+}
+
+void Site::drain_feeds(const Site* next) {
+  for (const auto& feed : feeds_) {
+    if (next == nullptr || std::ranges::find(next->feeds_, feed) == next->feeds_.end()) feed->drain();
+  }
+}
+
 Readings Site::readings() const {
   Readings all;
   for (const auto& counted : counting_) append(all, counted());
@@ -75,10 +134,33 @@ Readings Site::readings() const {
 
 Readings Site::shared_readings(std::set<const void*>& counted) const {
   Readings all;
-  if (compression_ && counted.insert(compression_.get()).second) append(all, compression_->counters().readings());
+  const Options& options = plan_->options;
+  const auto is_new = [&](const auto& shared) { return shared && counted.insert(shared.get()).second; };
+  for (std::size_t i = 0; i < databases_.size(); ++i) {
+    if (!is_new(databases_[i])) continue;
+    for (Reading& reading : databases_[i]->readings()) {
+      const bool is_pool = reading.name.starts_with("db_client_connection_");  // OpenTelemetry's
+      append(all, {std::move(reading)},
+             label(is_pool ? "db_client_connection_pool_name" : "database", options.databases[i].name.value));
+    }
+  }
+  for (std::size_t i = 0; i < stores_.size(); ++i) {
+    if (!is_new(stores_[i])) continue;
+    if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
+    append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
+  }
+  for (std::size_t i = 0; i < feeds_.size(); ++i) {
+    if (is_new(feeds_[i])) append(all, feeds_[i]->counters.readings(), label("http_route", plan_->feeds[i]->path));
+  }
+  for (std::size_t i = 0; i < residents_.size(); ++i) {
+    if (!is_new(residents_[i])) continue;
+    append(all, residents_[i]->counters().readings(), label("resident", plan_->residents[i]->plan->name));
+  }
+  if (is_new(request_log_)) append(all, request_log_->log.counters().readings());
+  if (is_new(compression_)) append(all, compression_->counters().readings());
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (!counted.insert(policies_[i].get()).second) continue;
-    append(all, policies_[i]->readings(), label("policy", plan_->options.policies[i].name.value));
+    if (!is_new(policies_[i])) continue;
+    append(all, policies_[i]->readings(), label("policy", options.policies[i].name.value));
   }
   return all;
 }

@@ -8,28 +8,34 @@
 #include <utility>
 #include <vector>
 
+#include "api/changes/feed.h"
+#include "api/resident/resident.h"
 #include "app/plan.h"
+#include "app/request_log.h"
+#include "base/log.h"
 #include "base/reading.h"
+#include "files/store.h"
 #include "gateway/policy.h"
 #include "http/compress/compression.h"
 #include "http/pin.h"
 #include "http/redirect.h"
 #include "http/router.h"
+#include "sql/database.h"
 
 namespace sluice::app {
 
 class Worker;
 
-// What one core serves of one configuration: the handlers of its routes, and what stands in front of them. Exchanges
-// pin it, so that it lasts as long as their answers do.
+// What one core serves of one configuration: databases, tables and feeds, the handlers of the routes, and what stands
+// in front of them. Exchanges pin it, so that it lasts as long as their answers do.
 class Site final : public http::Pinned {
  public:
-  // `previous`: of which it takes over the policies and the compression that are the same, with what they remember; may
+  // Throws what cannot be opened. `previous`: of which it takes over what is the same, with all that it remembers; may
   // be null.
   Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous = nullptr);
   ~Site();
 
-  // Adds the routes. Throws what cannot be served. Precondition: the worker has what they ask for.
+  // Adds the routes. Throws what cannot be served.
   void build();
   [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
   // Whom requests come to first.
@@ -43,6 +49,10 @@ class Site final : public http::Pinned {
 
   // For the routes, while they are built.
   [[nodiscard]] Worker& worker() { return worker_; }
+  // By index in the options.
+  [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
+  [[nodiscard]] TroubleLog* trouble(std::size_t database) { return &plan_->databases[database]->trouble; }
+  [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
   [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
     return handlers_.emplace_back(std::move(handler)).get();
   }
@@ -54,6 +64,15 @@ class Site final : public http::Pinned {
   void count(const Counting& counting) {
     counting_.emplace_back([&counting] { return counting.counters().readings(); });
   }
+
+  // Of the plan, or null. They are shared with the sites that have the same.
+  [[nodiscard]] std::shared_ptr<api::changes::Feed> feed(const Plan::Feed* feed) const;
+  [[nodiscard]] std::shared_ptr<api::resident::Resident> resident(const api::resident::Plan* resident) const;
+  [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off
+  // By index in the options.
+  [[nodiscard]] const std::vector<std::shared_ptr<sql::Database>>& databases() const { return databases_; }
+  // What has no end and is not in `next` too is to end.
+  void drain_feeds(const Site* next);
 
   // Of its handlers.
   [[nodiscard]] Readings readings() const;
@@ -67,6 +86,11 @@ class Site final : public http::Pinned {
 
   Worker& worker_;
   const std::shared_ptr<const Plan> plan_;
+  std::vector<std::shared_ptr<sql::Database>> databases_;
+  std::vector<std::shared_ptr<files::Store>> stores_;                // by index in its options
+  std::vector<std::shared_ptr<api::changes::Feed>> feeds_;           // by index in the plan
+  std::vector<std::shared_ptr<api::resident::Resident>> residents_;  // by index in the plan
+  std::shared_ptr<RunningRequestLog> request_log_;
   std::vector<std::shared_ptr<gateway::Policy>> policies_;  // by index in its options
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<std::function<Readings()>> counting_;

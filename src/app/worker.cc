@@ -9,17 +9,19 @@
 
 #include <malloc.h>
 
+#include "base/contains.h"
 #include "core/next_turn.h"
 #include "core/slab.h"
 #include "core/sleep.h"
 #include "core/usable_cores.h"
-#include "sql/open.h"
 
 namespace sluice::app {
 namespace {
 
 // How long the end waits, beyond `grace`, for databases to hear of what was cut.
 constexpr Duration for_cancels = 200ms;
+// How long a request log that a reload has ended may take to write what it has.
+constexpr Duration log_patience = 60s;
 // How often it is looked whether there is memory to give back, and how much is worth it.
 constexpr Duration trim_every = 5s;
 constexpr std::uint64_t worth_trimming = 8 << 20;
@@ -72,44 +74,17 @@ http::ServerOptions server_options(const ServerOptions& options, std::uint64_t m
 
 }  // namespace
 
-Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
-               std::span<const std::unique_ptr<TroubleLog>> troubles,
-               std::span<const std::unique_ptr<sql::SharedDatabase>> shared,
-               std::span<const api::resident::Edition> editions, const Descriptors& descriptors)
+Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
+               const Descriptors& descriptors)
     : core_(core),
-      plan_(std::move(plan)),
       threads_(threads),
-      troubles_(troubles),
-      redaction_(redaction(plan_->options)),
-      site_(std::make_unique<Site>(*this, plan_)),
+      redaction_(redaction(plan->options)),
+      site_(std::make_unique<Site>(*this, plan)),
       server_(core.reactor(), *this,
-              server_options(plan_->options.server, plan_->most_body, core.mesh().size(), descriptors), this) {
-  giving_back_.spawn(give_memory_back());
-  const Options& options = plan_->options;
-  if (options.server.access_log == AccessLogTarget::standard_output) access_log_.emplace(redaction_, core.reactor());
-  for (std::size_t i = 0; i < options.databases.size(); ++i) {
-    const auto& database = options.databases[i];
-    auto opened = sql::open_database(database.value, core.reactor(), core.mailbox(), threads, shared[i].get());
-    if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
-    databases_.push_back(std::move(*opened));
-  }
-  for (const auto& store : options.stores) {
-    stores_.push_back(
-        std::make_unique<files::Store>(store.name.value, store.value, core.reactor(), core.mailbox(), threads));
-  }
-  if (const auto& log = plan_->request_log) {
-    request_log_ =
-        std::make_unique<RequestLog>(*log, redaction_, plan_->names, *databases_[log->database], core.reactor());
-    writing_log_.spawn(request_log_->run());
-  }
-  for (const auto& [changes, database] : plan_->feeds) {
-    const api::changes::Feed::Limits limits{.events = changes->options.keep, .bytes = changes->options.keep_bytes};
-    feeds_[changes->path] = std::make_unique<api::changes::Feed>(core.reactor(), changes->boot, limits);
-  }
-  for (std::size_t i = 0; i < plan_->residents.size(); ++i) {
-    const auto& resident = plan_->residents[i].plan;
-    residents_[resident->name] = std::make_unique<api::resident::Resident>(resident, editions[i], core.reactor(),
-                                                                           core.mailbox(), threads, &core.mesh());
+              server_options(plan->options.server, plan->most_body, core.mesh().size(), descriptors), this) {
+  tasks_.spawn(give_memory_back());
+  if (plan->options.server.access_log == AccessLogTarget::standard_output) {
+    access_log_.emplace(redaction_, core.reactor());
   }
   site_->build();
 }
@@ -138,23 +113,62 @@ void Worker::listen(const core::Address& address, bool secure) {
   }
 }
 
+template <class Get>
+auto Worker::find(Get get) const -> decltype(get(std::declval<const Site&>())) {
+  if (auto found = get(*site_)) return found;
+  if (next_) {
+    if (auto found = get(*next_)) return found;
+  }
+  for (const auto& site : earlier_) {
+    if (auto found = get(*site)) return found;
+  }
+  return {};
+}
+
+std::shared_ptr<sql::Database> Worker::database_of(const Plan::Database* database) const {
+  return find([&](const Site& site) {
+    const auto& all = site.plan()->databases;
+    const auto found = std::ranges::find(all, database, &std::shared_ptr<Plan::Database>::get);
+    return found != all.end() ? site.databases()[static_cast<std::size_t>(found - all.begin())] : nullptr;
+  });
+}
+
+void Worker::publish(const api::resident::Plan* plan, const api::resident::Edition& edition) {
+  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) resident->publish(edition);
+}
+
+void Worker::cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table) {
+  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) {
+    resident->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
+  }
+}
+
 void Worker::deliver(const Deliveries& deliveries) {
-  for (const Delivery& delivery : deliveries) feed(delivery.feed).add(delivery.event);
-  for (const Delivery& delivery : deliveries) feed(delivery.feed).wake_all();
+  std::vector<std::shared_ptr<api::changes::Feed>> feeds;
+  for (const Delivery& delivery : deliveries) {
+    auto feed = find([&](const Site& site) { return site.feed(delivery.feed); });
+    if (!feed) continue;  // a reload has ended it
+    feed->add(delivery.event);
+    feeds.push_back(std::move(feed));
+  }
+  for (const auto& feed : feeds) feed->wake_all();
 }
 
 void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  for (const auto& [path, feed] : feeds_) feed->drain();  // streams without an end
+  site_->drain_feeds(nullptr);  // streams without an end
   core_.tasks().spawn([](Worker& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
-    if (self.request_log_) co_await self.request_log_->flush(deadline);
-    if (!self.server_.drained() || (self.request_log_ && !self.request_log_->empty())) {
+    std::vector<std::shared_ptr<RunningRequestLog>> logs = self.ending_logs_;
+    if (const auto& log = self.site_->request_log()) logs.push_back(log);
+    for (const auto& log : logs) co_await log->log.flush(deadline);
+    const bool wrote = std::ranges::all_of(logs, [](const auto& log) { return log->log.empty(); });
+    if (!self.server_.drained() || !wrote) {
       // Statements that nobody cancels would go on at the database without us, some of them for ever.
       self.server_.cut();
-      self.writing_log_.cancel();
+      for (const auto& log : logs) log->writing.cancel();
       co_await core::Sleep(reactor, reactor.now() + for_cancels);
     }
     --left;
@@ -175,22 +189,32 @@ void Worker::build_next(std::shared_ptr<const Plan> plan) {
 void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
   const Plan& plan = *next_->plan();
   next_->set_keys(keys);
-  if (request_log_) request_log_->set_routes(plan.names);
+  redaction_ = redaction(plan.options);
   server_.raise_most_body(plan.most_body);
+  site_->drain_feeds(next_.get());
+  const std::shared_ptr<RunningRequestLog> log = site_->request_log();
+  if (next_->request_log()) next_->request_log()->log.set_routes(plan.names);
+  if (log && log != next_->request_log()) {
+    ending_logs_.push_back(log);
+    tasks_.spawn(end_log(log));
+  }
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   serving_ = http::Pin(*site_);
 }
 
-void Worker::unpinned(Site& site) {
-  const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
-  if (found == earlier_.end()) return;
-  std::set<const void*> counted;
-  (void)site_->shared_readings(counted);
-  for (const auto& one : earlier_) {
-    if (one.get() != &site) (void)one->shared_readings(counted);
-  }
-  Readings last = site.readings();
-  append(last, site.shared_readings(counted));
+core::Task<void> Worker::keep_for_cancels(std::shared_ptr<sql::Database> database) {
+  co_await core::Sleep(core_.reactor(), core_.reactor().now() + for_cancels);
+  database.reset();
+}
+
+core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
+  co_await log->log.flush(core_.reactor().now() + log_patience);
+  std::erase(ending_logs_, log);
+  const bool is_counted = contains(earlier_, log, [](const auto& site) { return site->request_log(); });
+  if (!is_counted) count_ended(log->log.counters().readings());
+}
+
+void Worker::count_ended(Readings last) {
   for (Reading& reading : last) {
     if (reading.kind != Reading::Kind::counter) continue;
     const auto same = std::ranges::find_if(
@@ -201,27 +225,37 @@ void Worker::unpinned(Site& site) {
       same->value += reading.value;
     }
   }
+}
+
+void Worker::unpinned(Site& site) {
+  const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
+  if (found == earlier_.end()) return;
+  std::set<const void*> counted;
+  (void)site_->shared_readings(counted);
+  for (const auto& log : ending_logs_) counted.insert(log.get());
+  for (const auto& one : earlier_) {
+    if (one.get() != &site) (void)one->shared_readings(counted);
+  }
+  Readings last = site.readings();
+  append(last, site.shared_readings(counted));
+  count_ended(std::move(last));
+  // What was cut a moment ago may still have to be cancelled at a database that goes with the site.
+  for (const auto& database : site.databases()) {
+    if (database.use_count() > 1) continue;  // another site has it
+    tasks_.spawn(keep_for_cancels(database));
+  }
   earlier_.erase(found);
 }
 
 Worker::Snapshot Worker::snapshot() const {
-  const Options& options = plan_->options;
   Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
   Readings& all = result.readings;
-  for (std::size_t i = 0; i < databases_.size(); ++i) {
-    for (Reading& reading : databases_[i]->readings()) {
-      const bool is_pool = reading.name.starts_with("db_client_connection_");  // OpenTelemetry's
-      append(all, {std::move(reading)},
-             label(is_pool ? "db_client_connection_pool_name" : "database", options.databases[i].name.value));
-    }
-  }
-  for (std::size_t i = 0; i < stores_.size(); ++i) {
-    if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
-    append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
-  }
   std::set<const void*> counted;
   append(all, site_->readings());
   append(all, site_->shared_readings(counted));
+  for (const auto& log : ending_logs_) {
+    if (counted.insert(log.get()).second) append(all, log->log.counters().readings());
+  }
   for (const auto& site : earlier_) {
     append(all, site->readings());
     append(all, site->shared_readings(counted));
@@ -229,19 +263,14 @@ Worker::Snapshot Worker::snapshot() const {
   append(all, ended_);
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
                      static_cast<double>(earlier_.size()))});
-  if (request_log_) append(all, request_log_->counters().readings());
-  for (const Plan::Feed& feed : plan_->feeds) {
-    append(all, feeds_.at(feed.plan->path)->counters.readings(), label("http_route", feed.plan->path));
-  }
-  for (const Plan::Resident& resident : plan_->residents) {
-    append(all, residents_.at(resident.plan->name)->counters().readings(), label("resident", resident.plan->name));
-  }
   return result;
 }
 
 core::Task<std::optional<std::string>> Worker::find_unready(Instant deadline) {
-  for (std::size_t i = 0; i < databases_.size(); ++i) {
-    if (!co_await databases_[i]->ping(deadline)) co_return plan_->options.databases[i].name.value;
+  const std::shared_ptr<const Plan> plan = site_->plan();
+  const auto databases = site_->databases();  // a reload may go on meanwhile
+  for (std::size_t i = 0; i < databases.size(); ++i) {
+    if (!co_await databases[i]->ping(deadline)) co_return plan->options.databases[i].name.value;
   }
   co_return std::nullopt;
 }
@@ -250,7 +279,7 @@ void Worker::completed(const http::Completion& completion) {
   try {
     requests_.add(completion);
     if (access_log_) access_log_->add(completion);
-    if (request_log_) request_log_->add(completion);
+    if (const auto& log = site_->request_log()) log->log.add(completion);
   } catch (const std::bad_alloc&) {
     // It is told while connections end, also for want of memory: this one is in no log.
   }

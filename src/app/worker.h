@@ -3,7 +3,6 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,23 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "api/changes/feed.h"
 #include "app/access_log.h"
 #include "app/changes.h"
 #include "app/metrics.h"
 #include "app/plan.h"
-#include "app/request_log.h"
 #include "app/site.h"
 #include "base/log.h"
 #include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
-#include "files/store.h"
 #include "gateway/jwt/keys.h"
 #include "http/server.h"
 #include "http/websocket/endpoint.h"
 #include "sql/database.h"
-#include "sql/open.h"
 
 namespace sluice::app {
 
@@ -37,16 +32,12 @@ struct Descriptors {
   TroubleLog* trouble = nullptr;  // told that there are none
 };
 
-// What one core has whatever it serves: databases, tables, feeds, the server and what it counts; and the site that it
-// serves, one after the other. Made, used and destroyed on the core.
+// What one core has whatever it serves: the server and what it counts; and the sites that it serves, one after the
+// other. Made, used and destroyed on the core.
 class Worker final : http::Observer, http::Dispatcher {
  public:
-  // Throws what cannot be opened.
-  // `troubles` and `shared`: one for each database, shared by all cores; `shared` may be null. `editions`: the first of
-  // each resident table.
-  Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::BlockingPool& threads,
-         std::span<const std::unique_ptr<TroubleLog>> troubles,
-         std::span<const std::unique_ptr<sql::SharedDatabase>> shared, std::span<const api::resident::Edition> editions,
+  // Throws what cannot be opened. What databases share is open (open_shared_databases()), and tables have their rows.
+  Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
          const Descriptors& descriptors = {});
   ~Worker() override;
 
@@ -54,15 +45,7 @@ class Worker final : http::Observer, http::Dispatcher {
   [[nodiscard]] core::Reactor& reactor() { return core_.reactor(); }
   [[nodiscard]] core::Mailbox& mailbox() { return core_.mailbox(); }
   [[nodiscard]] core::BlockingPool& threads() { return threads_; }
-  // By index in the options.
-  [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
-  [[nodiscard]] TroubleLog* trouble(std::size_t database) { return troubles_[database].get(); }
-  [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
-  // Of a plan that is served.
-  [[nodiscard]] api::changes::Feed& feed(const api::changes::Plan* plan) { return *feeds_.at(plan->path); }
-  [[nodiscard]] api::resident::Resident& resident(const api::resident::Plan* plan) {
-    return *residents_.at(plan->name);
-  }
+  [[nodiscard]] core::MeshPort& mesh() { return core_.mesh(); }
   [[nodiscard]] http::websocket::Echo& echo() { return echo_; }
 
   // For the connections from now on.
@@ -81,7 +64,7 @@ class Worker final : http::Observer, http::Dispatcher {
 
   // What is served next. build_next() makes it ready and throws what cannot be served; then either serve_next(), from
   // which on every request is answered by it, or forget_next().
-  // Precondition: databases, tables, feeds and all that is of the process are those of the first plan.
+  // Precondition: as of the first plan.
   void build_next(std::shared_ptr<const Plan> plan);
   // `keys`: of its policies, which may be newer than those of the plan.
   void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
@@ -93,14 +76,12 @@ class Worker final : http::Observer, http::Dispatcher {
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
   void listen(const core::Address& address, bool secure);
 
-  // What a resident table is from now on.
-  void publish(const api::resident::Plan* plan, const api::resident::Edition& edition) {
-    resident(plan).publish(edition);
-  }
+  // The core's own of a database of what is served, or built to be; null: there is none.
+  [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
+  // What a resident table is from now on. Of one that is gone nobody hears.
+  void publish(const api::resident::Plan* plan, const api::resident::Edition& edition);
   // Answers that are still sent of a table which the resident serves no more.
-  void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table) {
-    resident(plan).each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
-  }
+  void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table);
   // What has changed, for the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
@@ -128,29 +109,30 @@ class Worker final : http::Observer, http::Dispatcher {
   // Nothing needs the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();
+  // What `get` finds, other than null, in a site that is served, is built to be, or still answers.
+  template <class Get>
+  [[nodiscard]] auto find(Get get) const -> decltype(get(std::declval<const Site&>()));
+  // Adds counters of what is gone.
+  void count_ended(Readings last);
+  core::Task<void> keep_for_cancels(std::shared_ptr<sql::Database> database);
+  // Until it has written all, or cannot.
+  core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);
 
   core::Core& core_;
-  const std::shared_ptr<const Plan> plan_;  // the first
   core::BlockingPool& threads_;
-  const std::span<const std::unique_ptr<TroubleLog>> troubles_;  // by database
-  std::vector<std::unique_ptr<sql::Database>> databases_;
-  std::map<std::string, std::unique_ptr<api::resident::Resident>> residents_;  // by name
-  std::map<std::string, std::unique_ptr<api::changes::Feed>> feeds_;           // by path
   http::websocket::Echo echo_;
-  std::vector<std::unique_ptr<files::Store>> stores_;
   RequestMetrics requests_;
-  const Redaction redaction_;  // of both logs
+  Redaction redaction_;  // of the access log
   std::optional<AccessLog> access_log_;
-  std::unique_ptr<RequestLog> request_log_;  // null: off
-  core::TaskGroup writing_log_;
   std::uint16_t https_port_ = 443;
-  Readings ended_;  // what the handlers of sites that have ended had counted
+  Readings ended_;  // what sites that have ended had counted
+  std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
   std::vector<std::unique_ptr<Site>> earlier_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
   http::Pin serving_{*site_};  // so that the site which is served is never let go of
   http::Server server_;
-  core::TaskGroup giving_back_;
+  core::TaskGroup tasks_;
   bool draining_ = false;
 };
 

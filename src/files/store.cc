@@ -137,7 +137,7 @@ Store::Store(std::string name, const StoreOptions& options, core::Reactor& react
       mailbox_(mailbox),
       threads_(threads),
       folder_(BlobFolder::open(options.path.value)),
-      files_(served(options), reactor, mailbox, threads, StaticFiles::Kind::blobs) {}
+      files_(served(options_), reactor, mailbox, threads, StaticFiles::Kind::blobs) {}
 
 Readings Store::Counters::readings() const {
   const auto refused = [](std::uint64_t count, std::string_view reason) {

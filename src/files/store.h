@@ -35,7 +35,7 @@ class Store final : public http::BlobStore {
     [[nodiscard]] Readings readings() const;
   };
 
-  // Throws std::system_error where the folder cannot be made or opened. `options` outlives it.
+  // Throws std::system_error where the folder cannot be made or opened.
   Store(std::string name, const StoreOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
         core::BlockingPool& threads);
 
@@ -53,7 +53,7 @@ class Store final : public http::BlobStore {
   [[nodiscard]] http::Response dress(http::Response response, const http::BlobAnswer& answer) const;
 
   const std::string name_;
-  const StoreOptions& options_;
+  const StoreOptions options_;
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   std::shared_ptr<BlobFolder> folder_;

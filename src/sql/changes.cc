@@ -9,6 +9,17 @@
 
 namespace sluice::sql {
 
+std::size_t ChangeListener::add(Topic topic) {
+  std::size_t index = 0;
+  while (index < known_.size() && !(known_[index] == topic && topics_[index] == Topic{})) ++index;
+  if (index == known_.size()) {
+    known_.push_back(topic);
+    topics_.emplace_back();
+  }
+  replace(index, std::move(topic));
+  return index;
+}
+
 Result<std::unique_ptr<ChangeListener>> listen_for_changes(const std::string& name, const DatabaseOptions& options,
                                                            core::Reactor& reactor, core::Mailbox& mailbox,
                                                            SharedDatabase* shared, std::vector<Topic> topics,

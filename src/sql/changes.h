@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/mailbox.h"
@@ -18,8 +19,10 @@
 // What a database tells of by itself: NOTIFY of PostgreSQL, commits of this process to SQLite.
 namespace sluice::sql {
 
-// What is listened for: one of the two.
+// What is listened for: one of the two; neither: nothing.
 struct Topic {
+  bool operator==(const Topic&) const = default;
+
   std::string channel;              // PostgreSQL: of NOTIFY
   std::vector<std::string> tables;  // SQLite: commits that changed one of them
 };
@@ -54,6 +57,22 @@ class ChangeListener {
   // Listens until it is destroyed. Once.
   [[nodiscard]] virtual core::Task<void> run() = 0;
   [[nodiscard]] virtual Counters counters() const = 0;
+  // Listens for one more, whose index it returns: a new one, or that of an equal one which was dropped.
+  [[nodiscard]] std::size_t add(Topic topic);
+  // It is told of no more.
+  void drop(std::size_t topic) { replace(topic, {}); }
+  // Until all that was added is listened for, or the connection is lost: what comes after that tells of resumed(). One
+  // at a time.
+  [[nodiscard]] virtual core::Task<void> settle() = 0;
+
+ protected:
+  explicit ChangeListener(std::vector<Topic> topics) : topics_(std::move(topics)), known_(topics_) {}
+  [[nodiscard]] const std::vector<Topic>& topics() const { return topics_; }
+  virtual void replace(std::size_t index, Topic topic) { topics_[index] = std::move(topic); }
+
+ private:
+  std::vector<Topic> topics_;  // those that were dropped are empty
+  std::vector<Topic> known_;   // those too
 };
 
 // `sink` and `shared` outlive it; `shared` may be null for PostgreSQL. `name` of the database is for the log.

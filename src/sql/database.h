@@ -137,6 +137,8 @@ class Database {
   // with its writer.
   [[nodiscard]] virtual core::Task<Result<Statement>> prepare_writing(std::string_view text,
                                                                       std::span<const Parameter> declared) = 0;
+  // Before its first statement: databases that give equal statements the same ids, because they are one to the caller.
+  void share_ids(std::shared_ptr<StatementIds> ids) { ids_ = std::move(ids); }
   // For a statement that is not as prepare() gave it.
   void give_id(Statement& statement) { ids_->give(statement); }
   // Nothing is sent before its first statement.

@@ -23,7 +23,6 @@ namespace sluice::api::changes {
 // The changes of one endpoint made ready. Immutable, shared by all cores.
 struct Plan {
   std::string path;  // of the endpoint, and "/changes"
-  std::string boot;
   Options options;
   QueryNames query;                        // of what is required
   std::shared_ptr<const RolePlan> role;    // null: it runs as the login

@@ -50,7 +50,6 @@ class ChangesHandlerTest : public testing::Test {
  protected:
   ChangesHandlerTest() {
     plan->path = "/x/changes";
-    plan->boot = "b";
     plan->options.retry = 100ms;
     plan->options.heartbeat = 20ms;
     plan->options.clients = 2;

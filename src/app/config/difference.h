@@ -86,6 +86,11 @@ class Comparison {
 };
 }  // namespace detail
 
+template <class T>
+[[nodiscard]] bool same(const T& a, const T& b) {
+  return detail::Same::same(a, b);
+}
+
 // The first key that says something else; empty: none does.
 template <Declared S>
 [[nodiscard]] std::string_view first_difference(const S& a, const S& b) {

@@ -20,12 +20,16 @@ using http::Method;
 class EndpointRoute final : public Route {
  public:
   EndpointRoute(const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
-                std::vector<api::openapi::Security> security, Plan& plan)
+                std::vector<api::openapi::Security> security, Plan& plan, const Plan* previous)
       : options_(options), prepared_(std::move(prepared)), database_(database), security_(std::move(security)) {
     if (answers()) id_ = plan.add_name(options.path.value);
     if (!prepared_.changes) return;
     changes_id_ = plan.add_name(prepared_.changes->path);
-    plan.feeds.push_back({.plan = prepared_.changes, .database = database});
+    feed_ = plan.add_feed({.path = prepared_.changes->path,
+                           .boot = Plan::new_boot(),
+                           .options = prepared_.changes->options,
+                           .database = plan.databases[database]},
+                          previous);
   }
 
   void build(Site& site) const override {
@@ -62,22 +66,21 @@ class EndpointRoute final : public Route {
   void build_methods(Site& site) const {
     const bool is_file = options_.returns == api::Returns::file;
     http::Router::Route route{.pattern = prepared_.pattern, .formats = !is_file};
-    Worker& worker = site.worker();
-    core::Reactor& reactor = worker.reactor();
-    sql::Database& database = worker.database(database_);
-    TroubleLog* const trouble = worker.trouble(database_);
+    core::Reactor& reactor = site.worker().reactor();
+    sql::Database& database = site.database(database_);
+    TroubleLog* const trouble = site.trouble(database_);
     const auto add = [&](Method method, std::unique_ptr<http::Handler> handler) {
       route.handlers[static_cast<std::size_t>(method)] = site.own(std::move(handler));
     };
     if (prepared_.get && is_file) {
       add(Method::get, std::make_unique<api::FileEndpoint>(prepared_.get, database, reactor,
-                                                           worker.store(options_.store.value), trouble));
+                                                           site.store(options_.store.value), trouble));
     } else if (prepared_.get) {
       add(Method::get, std::make_unique<api::Endpoint>(prepared_.get, database, reactor, trouble));
     }
     for (const auto& write : prepared_.writes) {
       std::vector<http::BlobStore*> stores;
-      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&worker.store(file.store));
+      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&site.store(file.store));
       add(write->method, std::make_unique<api::WriteEndpoint>(write, database, reactor, trouble, std::move(stores)));
     }
     for (const auto& set : prepared_.sets) {
@@ -87,12 +90,11 @@ class EndpointRoute final : public Route {
   }
 
   void build_changes(Site& site) const {
-    Worker& worker = site.worker();
     http::Router::Route route{.pattern = prepared_.pattern};
     route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
-    route.handlers[static_cast<std::size_t>(Method::get)] = site.own(std::make_unique<api::changes::Handler>(
-        prepared_.changes, worker.feed(prepared_.changes.get()), worker.database(database_), worker.reactor(),
-        worker.trouble(database_)));
+    route.handlers[static_cast<std::size_t>(Method::get)] = site.own(
+        std::make_unique<api::changes::Handler>(prepared_.changes, *site.feed(feed_.get()), site.database(database_),
+                                                site.worker().reactor(), site.trouble(database_)));
     site.add(changes_id_, std::move(route), options_.use);
   }
 
@@ -102,6 +104,7 @@ class EndpointRoute final : public Route {
   const std::vector<api::openapi::Security> security_;
   Plan::RouteId id_ = 0;
   Plan::RouteId changes_id_ = 0;
+  std::shared_ptr<const Plan::Feed> feed_;  // null: it tells of no changes
 };
 
 // The longest body that it may ask for: by its own limit, or its files, and the fields beside them.
@@ -129,8 +132,8 @@ std::expected<void, Away> prepare(Preparation& preparation) {
     if (!made) return std::unexpected(Away{database, std::move(made.error())});
     if (!*made) continue;
     plan.most_body = std::max(plan.most_body, most_body(**made, plan.options));
-    plan.routes.push_back(
-        std::make_unique<EndpointRoute>(options, std::move(**made), database, std::move(security), plan));
+    plan.routes.push_back(std::make_unique<EndpointRoute>(options, std::move(**made), database, std::move(security),
+                                                          plan, preparation.previous));
   }
   return {};
 }

@@ -38,6 +38,7 @@ struct Preparation {
 
   Loop& loop;
   Plan& plan;
+  const Plan* const previous;  // that is served; may be null
   const config::Source& source;
   std::vector<config::Diagnostic>& errors;
   std::vector<Opened> databases;        // by index in options.databases

@@ -55,7 +55,6 @@ EndpointPreparation::EndpointPreparation(Preparation& preparation, const api::En
       database_options_(preparation.options().databases[database].value),
       database_(*preparation.databases[database].database),
       all_(preparation.options()),
-      boot_(preparation.plan.boot),
       source_(preparation.source),
       constraints_(preparation.databases[database].constraints),
       errors_(preparation.errors),
@@ -174,7 +173,6 @@ void EndpointPreparation::prepare_changes() {
   auto made = std::make_shared<api::changes::Plan>();
   const std::string& path = options_.path.value;
   made->path = path + (path.ends_with('/') ? "changes" : "/changes");
-  made->boot = boot_;
   made->options = *options_.changes;
   made->role = role_;
   made->errors = error_map_;

@@ -100,7 +100,6 @@ class EndpointPreparation {
   const sql::DatabaseOptions& database_options_;
   sql::Database& database_;
   const Options& all_;
-  const std::string& boot_;
   const config::Source& source_;
   std::shared_ptr<const sql::Constraints>& constraints_;
   std::vector<config::Diagnostic>& errors_;

@@ -1,12 +1,14 @@
 // [[resident]]
 #include "api/resident/resident.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "app/config/difference.h"
 #include "app/config/statement.h"
 #include "app/near_name.h"
 #include "app/routes/kind.h"
@@ -34,7 +36,7 @@ class ResidentRoute final : public Route {
   }
 
   void build(Site& site) const override {
-    api::resident::Resident& resident = site.worker().resident(plan_.get());
+    api::resident::Resident& resident = *site.resident(plan_.get());
     const auto add = [&](Plan::RouteId id, const http::Pattern& pattern, std::unique_ptr<http::Handler> handler) {
       http::Router::Route route{.pattern = pattern, .formats = true};
       route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
@@ -149,6 +151,23 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   return plan;
 }
 
+// Its plan, or that of the one before that says the same and has the same columns.
+std::shared_ptr<const api::resident::Plan> add_resident(Plan& plan, Plan::Resident resident, const Plan* before) {
+  const auto is_same = [&](const auto& one) {
+    auto options = one->options;
+    options.use = resident.options.use;  // of its routes
+    const auto id_of = [](const auto& changes) { return changes ? changes->statement.id : sql::StatementId{}; };
+    return one->database == resident.database && config::same(options, resident.options) &&
+           one->plan->statement.id == resident.plan->statement.id &&
+           id_of(one->plan->changes) == id_of(resident.plan->changes);
+  };
+  if (before != nullptr) {
+    const auto found = std::ranges::find_if(before->residents, is_same);
+    if (found != before->residents.end()) return plan.residents.emplace_back(*found)->plan;
+  }
+  return plan.residents.emplace_back(std::make_shared<Plan::Resident>(std::move(resident)))->plan;
+}
+
 std::expected<void, Away> prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::resident::ResidentOptions& options : plan.options.residents) {
@@ -158,7 +177,10 @@ std::expected<void, Away> prepare(Preparation& preparation) {
     auto made = make_plan(preparation, options, index);
     if (!made) return std::unexpected(Away{index, std::move(made.error())});
     if (!*made) continue;
-    plan.residents.push_back({.plan = *made, .database = index, .refresh = options.refresh});
+    *made = add_resident(
+        plan,
+        {.options = options, .plan = std::move(*made), .database = plan.databases[index], .first = {}, .mark = {}},
+        preparation.previous);
     std::vector<bool> never_null;
     if (plan.options.openapi) {
       never_null = preparation.loop.run(sql::never_null(*preparation.databases[index].database,

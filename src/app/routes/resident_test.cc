@@ -29,7 +29,7 @@ TEST_F(PrepareResident, MakesAPlan) {
       "deleted = \"gone\"\n");
   ASSERT_TRUE(plan) << plan.error().text;
   ASSERT_EQ((*plan)->residents.size(), 1u);
-  const api::resident::Plan& made = *(*plan)->residents[0].plan;
+  const api::resident::Plan& made = *(*plan)->residents[0]->plan;
   EXPECT_EQ(made.name, "users");
   EXPECT_EQ(made.shape.key, "id");
   EXPECT_EQ(made.shape.index, (std::vector<std::string>{"roles", "name"}));

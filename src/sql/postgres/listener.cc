@@ -18,6 +18,7 @@ std::string listen_statement(std::span<const Topic> topics) {
   std::string sql;
   for (std::size_t i = 0; i < topics.size(); ++i) {
     const auto before = topics.first(i);
+    if (topics[i].channel.empty()) continue;
     if (std::ranges::find(before, topics[i].channel, &Topic::channel) != before.end()) continue;
     sql += "LISTEN " + quoted_identifier(topics[i].channel) + ";";
   }
@@ -33,14 +34,15 @@ Options for_listening(Options options) {
 
 Listener::Listener(std::string name, core::Reactor& reactor, Options options, std::vector<Topic> topics,
                    ChangeSink& sink, ListenerOptions timing)
-    : name_(std::move(name)),
+    : ChangeListener(std::move(topics)),
+      name_(std::move(name)),
       reactor_(reactor),
       options_(for_listening(std::move(options))),
-      topics_(std::move(topics)),
       sink_(sink),
       timing_(timing),
       trouble_("database " + name_ + ": listening for changes"),
-      stream_(reactor) {}
+      stream_(reactor),
+      answer_(reactor) {}
 
 core::Task<void> Listener::run() {
   Duration pause = timing_.first_pause;
@@ -48,6 +50,7 @@ core::Task<void> Listener::run() {
     const std::uint64_t before = counters_.connections;
     co_await attempt();
     counters_.listening = false;
+    answer_.ring();
     stream_.close();
     in_.clear();
     changes_.clear();
@@ -65,8 +68,12 @@ core::Task<void> Listener::attempt() {
     co_return;
   }
   why_.clear();
-  if (!co_await send(listen_statement(topics_)) || !co_await read(false)) co_return;
-  if (!why_.empty()) co_return;  // refused
+  asked_ = answered_ = 0;
+  for (std::uint64_t taken = topics_made_ + 1; taken != topics_made_;) {
+    taken = topics_made_;
+    if (!co_await send(listen_statement(topics())) || !co_await read(false)) co_return;
+    if (!why_.empty()) co_return;  // refused
+  }
   ++counters_.connections;
   counters_.listening = true;
   co_await sink_.resumed();
@@ -77,7 +84,10 @@ core::Task<bool> Listener::send(std::string_view sql) {
   Buffer out;
   write_query(out, sql);
   iovec part{out.data(), out.size()};
+  is_sending_ = true;
+  ++asked_;
   const auto written = co_await stream_.write({&part, 1}, std::chrono::milliseconds(options_.connect_timeout_ms));
+  is_sending_ = false;
   if (!written) why_ = "the connection broke: " + written.error().text();
   co_return written.has_value();
 }
@@ -106,6 +116,10 @@ core::Task<bool> Listener::read(bool forever) {
         const auto notice = parse_notice(message.payload);
         why_ = notice ? ServerError(*notice).message : "the server sent a malformed message";
       }
+      if (message.type == 'Z') {
+        ++answered_;
+        answer_.ring();
+      }
       if (message.type == 'Z' && !forever) {
         in_.consume(at);
         co_return true;
@@ -123,7 +137,7 @@ core::Task<bool> Listener::read(bool forever) {
     if (got && *got != 0) continue;
     if (!got && got.error().code == Errc::timed_out && !asked) {
       // An empty query: the least that is answered.
-      if (!co_await send("")) co_return false;
+      if (asked_ == answered_ && !co_await send("")) co_return false;
       asked = true;
       continue;
     }
@@ -132,9 +146,19 @@ core::Task<bool> Listener::read(bool forever) {
   }
 }
 
+core::Task<void> Listener::settle() {
+  const std::uint64_t life = counters_.connections;
+  const auto lives = [&] { return counters_.listening && counters_.connections == life; };
+  while (lives() && is_sending_) (void)co_await answer_.wait(never);
+  if (!lives()) co_return;
+  const std::uint64_t mine = asked_ + 1;
+  if (!co_await send(listen_statement(topics()))) co_return;
+  while (lives() && answered_ < mine) (void)co_await answer_.wait(never);
+}
+
 void Listener::take(const Notification& notification) {
-  for (std::size_t i = 0; i < topics_.size(); ++i) {
-    if (topics_[i].channel == notification.channel) changes_.push_back({.topic = i, .text = notification.payload});
+  for (std::size_t i = 0; i < topics().size(); ++i) {
+    if (topics()[i].channel == notification.channel) changes_.push_back({.topic = i, .text = notification.payload});
   }
 }
 

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "core/alarm.h"
 #include "core/reactor.h"
 #include "core/task.h"
 #include "net/stream.h"
@@ -39,8 +41,13 @@ class Listener final : public ChangeListener {
 
   [[nodiscard]] core::Task<void> run() override;
   [[nodiscard]] Counters counters() const override { return counters_; }
+  [[nodiscard]] core::Task<void> settle() override;
 
  private:
+  void replace(std::size_t index, Topic topic) override {
+    ChangeListener::replace(index, std::move(topic));
+    ++topics_made_;
+  }
   // One life of the connection; ends when it does. What went wrong is in why_.
   [[nodiscard]] core::Task<void> attempt();
   [[nodiscard]] core::Task<bool> send(std::string_view sql);
@@ -52,7 +59,6 @@ class Listener final : public ChangeListener {
   const std::string name_;
   core::Reactor& reactor_;
   const Options options_;
-  const std::vector<Topic> topics_;
   ChangeSink& sink_;
   const ListenerOptions timing_;
   TroubleLog trouble_;
@@ -61,6 +67,12 @@ class Listener final : public ChangeListener {
   Buffer in_;
   std::vector<Change> changes_;  // arrived, and not told of; their texts lie in `in_`
   std::string why_;
+  // Of this connection: how many queries were sent, and answered. Who waits for an answer is rung with each.
+  std::uint64_t asked_ = 0;
+  std::uint64_t answered_ = 0;
+  bool is_sending_ = false;
+  core::Alarm answer_;
+  std::uint64_t topics_made_ = 0;
   Counters counters_;
 };
 

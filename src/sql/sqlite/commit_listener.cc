@@ -22,15 +22,21 @@ struct Place {
 
 }  // namespace
 
-// Between the writer's thread and the core. The letter is on its way while `posted_`; who posts it keeps this alive.
-class CommitListener::Post final : public CommitObserver, core::Letter {
+// Between the writer's thread and the core. The letter is on its way while `posted_`.
+class CommitListener::Post final : public CommitObserver,
+                                   core::Letter,
+                                   public std::enable_shared_from_this<CommitListener::Post> {
  public:
-  Post(core::Mailbox& mailbox, std::span<const Topic> topics) : Letter(delivered), mailbox_(mailbox) {
-    for (const Topic& topic : topics) {
-      pending_.emplace_back(topic.tables.size());
-      for (std::size_t i = 0; i < topic.tables.size(); ++i) {
-        tables_.emplace_back(topic.tables[i], Place{.topic = pending_.size() - 1, .table = i});
-      }
+  explicit Post(core::Mailbox& mailbox) : Letter(delivered), mailbox_(mailbox) {}
+
+  // The core.
+  void listen_for(std::size_t index, const Topic& topic) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(tables_, [&](const auto& one) { return one.second.topic == index; });
+    if (pending_.size() <= index) pending_.resize(index + 1);
+    pending_[index].assign(topic.tables.size(), false);
+    for (std::size_t i = 0; i < topic.tables.size(); ++i) {
+      tables_.emplace_back(topic.tables[i], Place{.topic = index, .table = i});
     }
   }
 
@@ -47,6 +53,7 @@ class CommitListener::Post final : public CommitObserver, core::Letter {
     }
     if (!found || posted_) return;
     posted_ = mailbox_.post(*this);
+    if (posted_) on_its_way_ = shared_from_this();
   }
 
   // The core: by topic, which of its tables have changed since the last call.
@@ -62,19 +69,22 @@ class CommitListener::Post final : public CommitObserver, core::Letter {
  private:
   static void delivered(core::Letter& letter) noexcept {
     auto& self = static_cast<Post&>(letter);
+    std::shared_ptr<Post> last;
     {
       const std::lock_guard lock(self.mutex_);
       self.posted_ = false;
+      last = std::move(self.on_its_way_);
     }
     self.told = true;
     if (const auto caller = std::exchange(self.waiting, nullptr)) caller.resume();
   }
 
   core::Mailbox& mailbox_;
+  std::mutex mutex_;  // guards what follows
   std::vector<std::pair<std::string, Place>> tables_;
-  std::mutex mutex_;
-  std::vector<std::vector<bool>> pending_;  // under the mutex
-  bool posted_ = false;                     // likewise
+  std::vector<std::vector<bool>> pending_;
+  bool posted_ = false;
+  std::shared_ptr<Post> on_its_way_;  // itself, while it is
 };
 
 class CommitListener::Wait {
@@ -92,8 +102,14 @@ class CommitListener::Wait {
 
 CommitListener::CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics,
                                ChangeSink& sink)
-    : topics_(std::move(topics)), sink_(sink), post_(std::make_shared<Post>(mailbox, topics_)) {
+    : ChangeListener(std::move(topics)), sink_(sink), post_(std::make_shared<Post>(mailbox)) {
+  for (std::size_t i = 0; i < this->topics().size(); ++i) post_->listen_for(i, this->topics()[i]);
   writer.observe(post_);
+}
+
+void CommitListener::replace(std::size_t index, Topic topic) {
+  post_->listen_for(index, topic);
+  ChangeListener::replace(index, std::move(topic));
 }
 
 CommitListener::~CommitListener() = default;
@@ -105,14 +121,14 @@ core::Task<void> CommitListener::run() {
       co_await wait;
     }
     const auto changed = post_->take();
-    std::vector<std::string> texts(topics_.size());
+    std::vector<std::string> texts(changed.size());
     std::vector<Change> changes;
     for (std::size_t topic = 0; topic < changed.size(); ++topic) {
       Buffer text;
       for (std::size_t i = 0; i < changed[topic].size(); ++i) {
         if (!changed[topic][i]) continue;
         text.append(text.empty() ? "{\"tables\":[\"" : ",\"");
-        append_json_escaped(text, topics_[topic].tables[i]);
+        append_json_escaped(text, topics()[topic].tables[i]);
         text.push_back('"');
       }
       if (text.empty()) continue;

@@ -18,18 +18,20 @@ namespace sluice::sql {
 // of yet is one bit for each table that is listened for: commits that come faster than they are told of become one.
 class CommitListener final : public ChangeListener {
  public:
-  // `mailbox` outlives the writer, `writer` the listener. Before the writer is given anything to write.
+  // `mailbox` outlives the writer, `writer` the listener.
   CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics, ChangeSink& sink);
   ~CommitListener() override;
 
   [[nodiscard]] core::Task<void> run() override;
+  [[nodiscard]] core::Task<void> settle() override { co_return; }
   [[nodiscard]] Counters counters() const override { return {.connections = 0, .listening = true}; }
 
  private:
   class Post;
   class Wait;
 
-  const std::vector<Topic> topics_;
+  void replace(std::size_t index, Topic topic) override;
+
   ChangeSink& sink_;
   const std::shared_ptr<Post> post_;
 };

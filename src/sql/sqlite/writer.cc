@@ -564,7 +564,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
     if (written.changes == 0) {
       written.changes = static_cast<std::uint64_t>(sqlite3_total_changes64(database) - changed_before);
     }
-    if (observer_) note_changes(**prepared);
+    if (is_observed()) note_changes(**prepared);
   }
   sqlite3_reset(handle);
   sqlite3_clear_bindings(handle);

@@ -60,10 +60,15 @@ class SqliteWriter {
   using Work = std::function<Result<void>()>;
   [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
 
-  // Before execute() is called by any core. Commits of other processes, and of nobody's transaction, are not told of.
-  void observe(std::shared_ptr<CommitObserver> observer) { observer_ = std::move(observer); }
+  // From any core, in place of who was told before. Commits of other processes, and of nobody's transaction, are not
+  // told of.
+  void observe(std::shared_ptr<CommitObserver> observer) {
+    const std::lock_guard lock(observing_);
+    observer_ = std::move(observer);
+  }
   // By work, on the writer's thread: it has committed changes of these tables.
   void committed(std::span<const std::string> tables) const {
+    const std::lock_guard lock(observing_);
     if (observer_ && !tables.empty()) observer_->committed(tables);
   }
 
@@ -98,12 +103,17 @@ class SqliteWriter {
   Result<Written> guarded(Act act);
   static void fail_all(std::span<Request* const> batch, const Error& error);
 
+  [[nodiscard]] bool is_observed() const {
+    const std::lock_guard lock(observing_);
+    return observer_ != nullptr;
+  }
   [[nodiscard]] Result<void> commit();
   void note_changes(const sqlite::Prepared& prepared);
 
   const SqliteOptions options_;
   std::unique_ptr<sqlite::Connection> connection_;
   std::shared_ptr<Queue> queue_;
+  mutable std::mutex observing_;              // guards observer_
   std::shared_ptr<CommitObserver> observer_;  // null: nobody wants to know
   std::vector<std::string> changed_;          // the thread's: tables that the open transaction has changed
   Request* current_ = nullptr;                // the thread's: whose deadline the running statement obeys

@@ -1,0 +1,336 @@
+"""Databases, resident tables, change streams, stores and the request log, in a configuration that is read again."""
+import json
+import os
+import sqlite3
+import time
+
+import pytest
+
+from test_changes import Ended, Stream
+from test_reload import reload, write
+
+
+def run_sqlite(path, script):
+    database = sqlite3.connect(path, timeout=10)
+    try:
+        database.executescript(script)
+        return database.execute("SELECT 1").fetchall()
+    finally:
+        database.close()
+
+
+def rows(server, target):
+    answer = server.get(target)
+    assert answer.status == 200, (target, answer.status, answer.body)
+    return json.loads(answer.body)
+
+
+def post(server, target, value):
+    with server.connect() as client:
+        return client.call("POST", target, json.dumps(value).encode(), "Content-Type: application/json").status
+
+
+def done(server):
+    status, text = reload(server)
+    assert status == 200, text
+
+
+def until(says):
+    end = time.monotonic() + 30
+    while not says():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+NOTES = '''
+[database.{name}]
+url = "{url}"
+{more}
+[[endpoint]]
+path = "/notes"
+get = "SELECT n FROM notes ORDER BY n"
+post = "INSERT INTO notes (n) VALUES (:n)"
+changes = {{ tables = ["notes"], notify = "notes" }}
+[[endpoint]]
+path = "/many"
+get = """WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 200000)
+         SELECT i.n, (SELECT max(n) FROM notes) AS most, 'some more text that makes the rows longer' AS text FROM i"""
+'''
+SCHEMA = "CREATE TABLE notes (n integer PRIMARY KEY); INSERT INTO notes VALUES ({n});"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def urls(request, tmp_path):
+    """Two databases with a table of one note each, 1 and 2."""
+    if request.param == "sqlite":
+        for n in (1, 2):
+            run_sqlite(tmp_path / f"{n}.db", SCHEMA.format(n=n))
+        return ["sqlite:1.db", "sqlite:2.db"]
+    postgres = request.getfixturevalue("postgres")
+    made = []
+    for n in (1, 2):
+        postgres.psql(f"DROP DATABASE IF EXISTS reloaded{n}")
+        postgres.psql(f"CREATE DATABASE reloaded{n}")
+        url = postgres.url().rsplit("/", 1)[0] + f"/reloaded{n}"
+        postgres.psql(f"\\connect reloaded{n}\n" + SCHEMA.format(n=n))
+        made.append(url)
+    return made
+
+
+def test_another_database(sluice, urls):
+    """What has begun ends with the rows of the old one, streams end, and all that begins has the new one."""
+    server = sluice("# routes\n" + NOTES.format(name="main", url=urls[0], more=""), server="cores = 2\n")
+    stream = Stream(server)
+    with server.connect() as slow:
+        slow.sip = 4096
+        slow.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
+        slow._until(b"\r\n\r\n")
+        for n, url in enumerate((urls[1], urls[0], urls[1]), 1):
+            write(server, NOTES.format(name="main", url=url, more=""))
+            done(server)
+            for _ in range(8):  # on both cores
+                assert url != urls[1] or rows(server, "/notes")[0]["n"] == 2
+                assert url != urls[0] or rows(server, "/notes")[0]["n"] == 1
+            assert post(server, "/notes", {"n": 10 * n}) == 201
+        assert [row["n"] for row in rows(server, "/notes")] == [2, 10, 30]
+        with pytest.raises(Ended):
+            while True:
+                stream.next()
+        # Another feed has ids of its own.
+        with Stream(server, last=stream.id) as again:
+            assert again.next()[1] == "reset"
+        slow.sip = 1 << 20
+        text = bytearray()
+        while (size := int(slow._until(b"\r\n"), 16)) != 0:
+            text += slow._exactly(size)
+            slow._exactly(2)
+    long = json.loads(text)
+    assert len(long) == 200_000 and {row["most"] for row in long} == {1}
+    until(lambda: server.sample("sluice_earlier_configurations") == 0)
+
+
+def test_what_is_unchanged_lives_on(sluice, urls, request):
+    """Connections, prepared statements, streams and the numbers of events."""
+    config = NOTES.format(name="main", url=urls[0], more="pool = 1")
+    is_postgres = urls[0].startswith("postgres")
+    if is_postgres:
+        config += ('[[endpoint]]\npath = "/backend"\nget = """SELECT pg_backend_pid() AS pid,\n'
+                   '(SELECT count(*) FROM pg_prepared_statements) AS statements"""\n')
+    server = sluice("# routes\n" + config, server="cores = 1\n")
+    with Stream(server) as stream:
+        assert post(server, "/notes", {"n": 2}) == 201
+        if not is_postgres:
+            before = stream.next()[0]
+        for _ in range(2):
+            assert rows(server, "/notes")[0]["n"] == 1
+            backend = rows(server, "/backend") if is_postgres else None  # it has been prepared by the second time
+        for n in range(3):
+            write(server, config + f'[[endpoint]]\npath = "/other/{n}"\nget = "SELECT {n} AS n"\n')
+            done(server)
+            assert rows(server, "/notes")[0]["n"] == 1
+            assert not is_postgres or rows(server, "/backend") == backend
+        if not is_postgres:
+            assert post(server, "/notes", {"n": 3}) == 201
+            boot, number = before.rsplit("-", 1)
+            assert stream.next()[0] == f"{boot}-{int(number) + 1}"
+
+
+def test_a_file_that_was_replaced(sluice, tmp_path):
+    run_sqlite(tmp_path / "main.db", SCHEMA.format(n=1))
+    config = NOTES.format(name="main", url="sqlite:main.db", more="")
+    server = sluice("# routes\n" + config)
+    assert rows(server, "/notes") == [{"n": 1}]
+    run_sqlite(tmp_path / "new.db", SCHEMA.format(n=7))
+    os.replace(tmp_path / "new.db", tmp_path / "main.db")
+    done(server)
+    assert rows(server, "/notes") == [{"n": 7}]
+    assert post(server, "/notes", {"n": 8}) == 201 and rows(server, "/notes") == [{"n": 7}, {"n": 8}]
+
+
+def test_feeds_join_and_leave(sluice, urls, request):
+    """One more is heard from the first request on; who listens to another hears of nothing but his own changes."""
+    is_postgres = urls[0].startswith("postgres")
+    if is_postgres:
+        postgres = request.getfixturevalue("postgres")
+        postgres.psql("\\connect reloaded1\nCREATE TABLE others (n integer);")
+
+        def tell(channel):
+            postgres.psql(f"\\connect reloaded1\nNOTIFY {channel}, 'x';")
+    else:
+        path = request.getfixturevalue("tmp_path") / "1.db"
+        run_sqlite(path, "CREATE TABLE others (n integer)")
+        count = iter(range(100, 200))
+
+        def tell(channel):
+            assert post(server, f"/{channel}", {"n": next(count)}) == 201
+    plain = ('[[endpoint]]\npath = "/others"\nget = "SELECT n FROM others"\npost = "INSERT INTO others (n) VALUES (:n)"\n')
+    more = plain + 'changes = { tables = ["others"], notify = "others" }\n'
+    notes = NOTES.format(name="main", url=urls[0], more="")
+    server = sluice("# routes\n" + notes + plain, server="cores = 2\n")
+    until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
+    last = None
+    with Stream(server) as stream:
+        tell("notes")
+        first = stream.next()
+        for _ in range(3):
+            write(server, notes + more)
+            done(server)
+            with Stream(server, "/others/changes") as joined:
+                tell("others")
+                event = joined.next()
+                assert event[1] == "message"
+                assert event[0].endswith("-1"), "numbers of a new feed begin anew"
+                if last:
+                    with Stream(server, "/others/changes", last=last) as lost:
+                        assert lost.next()[1] == "reset"
+                last = event[0]
+                write(server, notes + plain)
+                done(server)
+                with pytest.raises(Ended):
+                    joined.next()
+            assert server.get("/others/changes").status == 404
+        tell("notes")
+        boot, number = first[0].rsplit("-", 1)
+        assert stream.next()[:2] == (f"{boot}-{int(number) + 1}", "message")
+    assert server.sample('sluice_changes_connections_total{database="main"}') == (1 if is_postgres else 0)
+
+
+RESIDENT = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/x"
+get = "SELECT 1 AS n"
+'''
+
+
+def resident(name, query, more=""):
+    return f'[[resident]]\nname = "{name}"\nquery = "{query}"\nkey = "n"\n{more}\n'
+
+
+def test_resident_tables_come_go_and_change(sluice, urls, request):
+    is_postgres = urls[0].startswith("postgres")
+
+    def add(n):
+        if is_postgres:
+            request.getfixturevalue("postgres").psql(
+                f"\\connect reloaded1\nINSERT INTO notes VALUES ({n}); NOTIFY notes;")
+        else:
+            run_sqlite(request.getfixturevalue("tmp_path") / "1.db", f"INSERT INTO notes VALUES ({n})")
+    config = RESIDENT.format(url=urls[0])
+    refresh = 'refresh = { notify = "notes" }' if is_postgres else 'refresh = { every = "20ms" }'
+    kept = resident("kept", "SELECT n FROM notes", refresh)
+    server = sluice("# routes\n" + config + kept, server="cores = 2\n")
+    assert rows(server, "/kept") == [{"n": 1}]
+    loads = server.sample('sluice_resident_loads_total{resident="kept"}')
+    write(server, config + kept + resident("new", "SELECT n, 'a' AS of FROM notes", refresh))
+    done(server)
+    assert rows(server, "/new") == [{"n": 1, "of": "a"}] and rows(server, "/new/1") == {"n": 1, "of": "a"}
+    assert is_postgres is False or server.sample('sluice_resident_loads_total{resident="kept"}') <= loads + 1
+    # Both are kept fresh, on every core.
+    add(2)
+    for _ in range(8):
+        until(lambda: len(rows(server, "/kept")) == 2 and len(rows(server, "/new")) == 2)
+    # Another query, and one that is gone.
+    write(server, config + resident("new", "SELECT n, 'b' AS of FROM notes WHERE n > 1", refresh))
+    done(server)
+    for _ in range(8):
+        assert rows(server, "/new") == [{"n": 2, "of": "b"}] and server.get("/kept").status == 404
+    add(3)
+    for _ in range(8):
+        until(lambda: rows(server, "/new") == [{"n": 2, "of": "b"}, {"n": 3, "of": "b"}])
+    # None, and one again.
+    write(server, config)
+    done(server)
+    assert server.get("/new").status == 404 and "sluice_resident_rows" not in server.admin("/metrics")[1]
+    write(server, config + kept)
+    done(server)
+    assert len(rows(server, "/kept")) == 3
+    # One that cannot be loaded changes nothing.
+    write(server, config + resident("new", "SELECT n FROM nowhere"))
+    assert reload(server)[0] == 422
+    add(4)
+    until(lambda: len(rows(server, "/kept")) == 4)
+
+
+def test_readers_of_a_table_that_goes_get_all_of_it(sluice, tmp_path):
+    run_sqlite(tmp_path / "1.db", SCHEMA.format(n=1))
+    config = RESIDENT.format(url="sqlite:1.db")
+    long = ("WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 100000) "
+            "SELECT n, 'some more text that makes the rows longer' AS text FROM i")
+    server = sluice("# routes\n" + config + resident("long", long, 'refresh = { every = "20ms" }'))
+    with server.connect() as slow:
+        slow.sip = 4096
+        slow.send("GET /long HTTP/1.1\r\nHost: test\r\n\r\n")
+        head = slow._until(b"\r\n\r\n").decode().lower()
+        write(server, config)
+        done(server)
+        assert server.get("/long").status == 404
+        slow.sip = 1 << 20
+        text = bytearray()
+        if "content-length" in head:
+            text += slow._exactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+        else:
+            while (size := int(slow._until(b"\r\n"), 16)) != 0:
+                text += slow._exactly(size)
+                slow._exactly(2)
+        assert len(json.loads(text)) == 100_000
+
+
+def test_the_log_of_requests_changes_its_table(sluice, tmp_path):
+    columns = "(path TEXT, status INT)"
+    run_sqlite(tmp_path / "log.db", f"CREATE TABLE one {columns}; CREATE TABLE two {columns};")
+    config = '[database.main]\nurl = "sqlite:log.db"\n[[endpoint]]\npath = "/{path}"\nget = "SELECT 1 AS n"\n'
+    log = '[request_log]\ndatabase = "main"\ntable = "{table}"\nevery = "{every}"\n'
+    server = sluice("# routes\n" + config.format(path="a") + log.format(table="one", every="1h"))
+
+    def logged(table):
+        database = sqlite3.connect(tmp_path / "log.db", timeout=10)
+        try:
+            return [row[0] for row in database.execute(f"SELECT path FROM {table} ORDER BY path")]
+        finally:
+            database.close()
+    assert server.get("/a").status == 200
+    # One that stays is not disturbed: it writes when it is time.
+    write(server, config.format(path="b") + log.format(table="one", every="1h"))
+    done(server)
+    assert server.get("/b").status == 200 and logged("one") == []
+    write(server, config.format(path="c") + log.format(table="two", every="20ms"))
+    done(server)
+    until(lambda: logged("one") == ["/a", "/b"])
+    assert server.get("/c").status == 200
+    until(lambda: logged("two") == ["/c"])
+    write(server, config.format(path="d"))
+    done(server)
+    assert server.get("/d").status == 200
+    write(server, config.format(path="e") + log.format(table="one", every="1h"))
+    done(server)
+    assert server.get("/e").status == 200
+    server.stop()
+    assert logged("one") == ["/a", "/b", "/e"] and logged("two") == ["/c"]
+
+
+def test_stores_come_and_change(sluice, tmp_path):
+    run_sqlite(tmp_path / "main.db", "CREATE TABLE files (id INTEGER PRIMARY KEY, hash TEXT)")
+    base = '[database.main]\nurl = "sqlite:main.db"\n[[endpoint]]\npath = "/x"\nget = "SELECT 1 AS n"\n'
+
+    def config(limit):
+        return base + f'''
+[store.blobs]
+path = "blobs"
+limit = "{limit}"
+[[endpoint]]
+path = "/files"
+post = "INSERT INTO files (hash) VALUES (:hash) RETURNING id"
+params.hash = {{ from = "upload.blob", store = "blobs" }}
+'''
+    server = sluice("# routes\n" + base)
+
+    def upload(size):
+        body = (b'--b\r\nContent-Disposition: form-data; name="blob"; filename="a"\r\n\r\n' + b"x" * size + b"\r\n--b--\r\n")
+        with server.connect() as client:
+            return client.call("POST", "/files", body, "Content-Type: multipart/form-data; boundary=b").status
+    for limit, small, large in (("1KiB", 201, 413), ("64KiB", 201, 201), ("1KiB", 201, 413)):
+        write(server, config(limit))
+        done(server)
+        assert upload(100) == small and upload(10_000) == large, limit
