@@ -26,16 +26,42 @@ std::string Plan::new_boot() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-std::shared_ptr<const Plan::Feed> Plan::add_feed(Feed feed, const Plan* before) {
-  const auto is_same = [&](const auto& one) {
-    return one->path == feed.path && one->database == feed.database && config::same(one->options, feed.options);
-  };
+namespace {
+
+// Adds it, or the one of `before` that is the same.
+template <class One, class Same>
+std::shared_ptr<const One> add(std::vector<std::shared_ptr<const One>>& all,
+                               const std::vector<std::shared_ptr<const One>>* before, One one, Same is_same) {
   if (before != nullptr) {
-    if (const auto found = std::ranges::find_if(before->feeds, is_same); found != before->feeds.end()) {
-      return feeds.emplace_back(*found);
-    }
+    const auto found = std::ranges::find_if(*before, [&](const auto& other) { return is_same(*other, one); });
+    if (found != before->end()) return all.emplace_back(*found);
   }
-  return feeds.emplace_back(std::make_shared<const Feed>(std::move(feed)));
+  return all.emplace_back(std::make_shared<const One>(std::move(one)));
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan::Feed> Plan::add_feed(Feed feed, const Plan* before) {
+  return add(
+      feeds, before != nullptr ? &before->feeds : nullptr, std::move(feed), [](const Feed& one, const Feed& other) {
+        return one.path == other.path && one.database == other.database && config::same(one.options, other.options) &&
+               config::same(one.require, other.require) && config::same(one.policies, other.policies);
+      });
+}
+
+std::shared_ptr<const Plan::WebSocket> Plan::add_websocket(WebSocket websocket, const Plan* before) {
+  return add(websockets, before != nullptr ? &before->websockets : nullptr, std::move(websocket),
+             [](const WebSocket& one, const WebSocket& other) {
+               return config::same(one.options, other.options) && config::same(one.policies, other.policies);
+             });
+}
+
+Plan::Policies Plan::policies(const std::vector<Located<std::string>>& use) const {
+  Policies used;
+  for (const auto& name : use) {
+    if (const auto index = options.find_policy(name.value)) used.push_back(options.policies[*index]);
+  }
+  return used;
 }
 
 }  // namespace sluice::app

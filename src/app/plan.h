@@ -70,12 +70,21 @@ struct Plan {
     std::shared_ptr<sql::SharedDatabase> shared;  // null until open_shared_databases(), and where nothing is shared
     TroubleLog trouble;
   };
-  // What an endpoint tells of changes.
+  // Those that a route uses.
+  using Policies = std::vector<Named<gateway::PolicyOptions>>;
+  // What an endpoint tells of changes. Streams go on for as long as it, and what they were let in by, stays.
   struct Feed {
     std::string path;
     std::string boot;  // what the ids of its events begin with
     api::changes::Options options;
+    OneOrMore<api::RequireOptions> require;
+    Policies policies;
     std::shared_ptr<Database> database;
+  };
+  // Likewise its conversations.
+  struct WebSocket {
+    ws::WebSocketOptions options;
+    Policies policies;
   };
   struct Resident {
     api::resident::ResidentOptions options;
@@ -92,12 +101,15 @@ struct Plan {
   [[nodiscard]] static std::string new_boot();
   // `before`: from which it is taken over where it has the same; may be null.
   std::shared_ptr<const Feed> add_feed(Feed feed, const Plan* before);
+  std::shared_ptr<const WebSocket> add_websocket(WebSocket websocket, const Plan* before);
+  [[nodiscard]] Policies policies(const std::vector<Located<std::string>>& use) const;
 
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
   std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
   std::vector<std::shared_ptr<Database>> databases;  // by index in the options
   std::vector<std::shared_ptr<const Feed>> feeds;
+  std::vector<std::shared_ptr<const WebSocket>> websockets;
   std::vector<std::shared_ptr<Resident>> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off

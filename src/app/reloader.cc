@@ -212,9 +212,6 @@ std::optional<std::string> Reloader::try_reload() {
 std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& next) {
   auto built = on_every_core([next](Worker& worker) -> std::optional<std::string> {
     if (worker.draining()) return "the server is ending";
-    if (worker.earlier_sites() >= most_earlier) {
-      return fmt::format("answers of {} earlier configurations are still under way", most_earlier);
-    }
     worker.build_next(next);
     return std::nullopt;
   });

@@ -27,9 +27,6 @@ class Worker;
 // changes is refused, if it differs. A file that is wrong changes nothing.
 class Reloader {
  public:
-  // Earlier configurations that answers of one core may still need; with more of them a reload is refused.
-  static constexpr std::size_t most_earlier = 8;
-
   // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it. Throws
   // what the databases of the plan cannot share.
   Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores);

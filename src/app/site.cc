@@ -7,6 +7,7 @@
 
 #include "app/config/difference.h"
 #include "app/worker.h"
+#include "base/contains.h"
 #include "sql/open.h"
 
 namespace sluice::app {
@@ -62,6 +63,9 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
     return std::make_shared<api::changes::Feed>(
         reactor, feed.boot, api::changes::Feed::Limits{.events = feed.options.keep, .bytes = feed.options.keep_bytes});
   });
+  websockets_ = take(plan_->websockets, before.websockets, from.websockets_, is_same_object, [&](std::size_t i) {
+    return std::make_shared<http::websocket::Endpoint>(plan_->websockets[i]->options, worker.echo());
+  });
   residents_ = take(plan_->residents, before.residents, from.residents_, is_same_object, [&](std::size_t i) {
     const Plan::Resident& resident = *plan_->residents[i];
     return std::make_shared<api::resident::Resident>(resident.plan, resident.first, reactor, worker.mailbox(),
@@ -108,21 +112,37 @@ void Site::add(Plan::RouteId id, http::Router::Route route, const std::vector<Lo
   if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->names[id]);
 }
 
+namespace {
+
+// Of those that go by the same index as the plan's, the one of the plan's `wanted`; null: it has none.
+template <class Made, class Planned, class Get>
+Made find_made(const std::vector<Made>& made, const Planned& planned, const void* wanted, Get get) {
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (get(*planned[i]) == wanted) return made[i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::shared_ptr<api::changes::Feed> Site::feed(const Plan::Feed* feed) const {
-  const auto found = std::ranges::find(plan_->feeds, feed, &std::shared_ptr<const Plan::Feed>::get);
-  return found != plan_->feeds.end() ? feeds_[static_cast<std::size_t>(found - plan_->feeds.begin())] : nullptr;
+  return find_made(feeds_, plan_->feeds, feed, [](const auto& one) { return &one; });
+}
+
+std::shared_ptr<http::websocket::Endpoint> Site::websocket(const Plan::WebSocket* websocket) const {
+  return find_made(websockets_, plan_->websockets, websocket, [](const auto& one) { return &one; });
 }
 
 std::shared_ptr<api::resident::Resident> Site::resident(const api::resident::Plan* resident) const {
-  const auto found =
-      std::ranges::find_if(plan_->residents, [&](const auto& one) { return one->plan.get() == resident; });
-  return found != plan_->residents.end() ? residents_[static_cast<std::size_t>(found - plan_->residents.begin())]
-                                         : nullptr;
+  return find_made(residents_, plan_->residents, resident, [](const auto& one) { return one.plan.get(); });
 }
 
-void Site::drain_feeds(const Site* next) {
+void Site::drain_endless(const Site* next) {
   for (const auto& feed : feeds_) {
-    if (next == nullptr || std::ranges::find(next->feeds_, feed) == next->feeds_.end()) feed->drain();
+    if (next == nullptr || !contains(next->feeds_, feed)) feed->drain();
+  }
+  for (const auto& websocket : websockets_) {
+    if (next != nullptr && !contains(next->websockets_, websocket)) websocket->drain();
   }
 }
 
@@ -151,6 +171,9 @@ Readings Site::shared_readings(std::set<const void*>& counted) const {
   }
   for (std::size_t i = 0; i < feeds_.size(); ++i) {
     if (is_new(feeds_[i])) append(all, feeds_[i]->counters.readings(), label("http_route", plan_->feeds[i]->path));
+  }
+  for (const auto& websocket : websockets_) {
+    if (is_new(websocket)) append(all, websocket->counters().readings());
   }
   for (std::size_t i = 0; i < residents_.size(); ++i) {
     if (!is_new(residents_[i])) continue;

@@ -20,6 +20,7 @@
 #include "http/pin.h"
 #include "http/redirect.h"
 #include "http/router.h"
+#include "http/websocket/endpoint.h"
 #include "sql/database.h"
 
 namespace sluice::app {
@@ -67,12 +68,13 @@ class Site final : public http::Pinned {
 
   // Of the plan, or null. They are shared with the sites that have the same.
   [[nodiscard]] std::shared_ptr<api::changes::Feed> feed(const Plan::Feed* feed) const;
+  [[nodiscard]] std::shared_ptr<http::websocket::Endpoint> websocket(const Plan::WebSocket* websocket) const;
   [[nodiscard]] std::shared_ptr<api::resident::Resident> resident(const api::resident::Plan* resident) const;
   [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off
   // By index in the options.
   [[nodiscard]] const std::vector<std::shared_ptr<sql::Database>>& databases() const { return databases_; }
-  // What has no end and is not in `next` too is to end.
-  void drain_feeds(const Site* next);
+  // Streams and conversations that have no end are to end, except those that `next` (which may be null) has too.
+  void drain_endless(const Site* next);
 
   // Of its handlers.
   [[nodiscard]] Readings readings() const;
@@ -87,9 +89,10 @@ class Site final : public http::Pinned {
   Worker& worker_;
   const std::shared_ptr<const Plan> plan_;
   std::vector<std::shared_ptr<sql::Database>> databases_;
-  std::vector<std::shared_ptr<files::Store>> stores_;                // by index in its options
-  std::vector<std::shared_ptr<api::changes::Feed>> feeds_;           // by index in the plan
-  std::vector<std::shared_ptr<api::resident::Resident>> residents_;  // by index in the plan
+  std::vector<std::shared_ptr<files::Store>> stores_;                   // by index in its options
+  std::vector<std::shared_ptr<api::changes::Feed>> feeds_;              // by index in the plan
+  std::vector<std::shared_ptr<http::websocket::Endpoint>> websockets_;  // by index in the plan
+  std::vector<std::shared_ptr<api::resident::Resident>> residents_;     // by index in the plan
   std::shared_ptr<RunningRequestLog> request_log_;
   std::vector<std::shared_ptr<gateway::Policy>> policies_;  // by index in its options
   std::vector<std::unique_ptr<http::Handler>> handlers_;

@@ -157,7 +157,7 @@ void Worker::deliver(const Deliveries& deliveries) {
 void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   if (std::exchange(draining_, true)) return;
   server_.drain();
-  site_->drain_feeds(nullptr);  // streams without an end
+  site_->drain_endless(nullptr);  // streams without an end
   core_.tasks().spawn([](Worker& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
     core::Reactor& reactor = self.core_.reactor();
     while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
@@ -180,6 +180,10 @@ void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
   }(*this, core_.reactor().now() + grace, cores_left));
 }
 
+void Worker::cut_oldest() {
+  for (std::size_t i = 0; i + most_earlier <= earlier_.size(); ++i) server_.cut_pinned(*earlier_[i]);
+}
+
 void Worker::build_next(std::shared_ptr<const Plan> plan) {
   next_ = std::make_unique<Site>(*this, std::move(plan), site_.get());
   next_->set_https_port(https_port_);
@@ -191,13 +195,14 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   next_->set_keys(keys);
   redaction_ = redaction(plan.options);
   server_.raise_most_body(plan.most_body);
-  site_->drain_feeds(next_.get());
+  site_->drain_endless(next_.get());
   const std::shared_ptr<RunningRequestLog> log = site_->request_log();
   if (next_->request_log()) next_->request_log()->log.set_routes(plan.names);
   if (log && log != next_->request_log()) {
     ending_logs_.push_back(log);
     tasks_.spawn(end_log(log));
   }
+  cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   serving_ = http::Pin(*site_);
 }

@@ -69,8 +69,8 @@ class Worker final : http::Observer, http::Dispatcher {
   // `keys`: of its policies, which may be newer than those of the plan.
   void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
   void forget_next() { next_.reset(); }
-  // The earlier sites that answers still need.
-  [[nodiscard]] std::size_t earlier_sites() const { return earlier_.size(); }
+  // Earlier sites that answers still need; beyond them those of the oldest are cut.
+  static constexpr std::size_t most_earlier = 8;
   // Of routes, by id: those of earlier sites too.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
   // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
@@ -109,6 +109,7 @@ class Worker final : http::Observer, http::Dispatcher {
   // Nothing needs the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();
+  void cut_oldest();
   // What `get` finds, other than null, in a site that is served, is built to be, or still answers.
   template <class Get>
   [[nodiscard]] auto find(Get get) const -> decltype(get(std::declval<const Site&>()));

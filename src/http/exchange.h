@@ -38,7 +38,7 @@ class Exchange {
   ~Exchange() { end({}); }
 
   Request request;
-  // What the answer needs until it has ended, its body and what follows an upgrade included.
+  // What the answer needs until it has ended, its body included. What follows an upgrade keeps what it needs itself.
   Pin pin;
   // The methods that the route takes, as an Allow field lists them; from before() on.
   std::string_view allow;

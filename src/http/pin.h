@@ -40,6 +40,7 @@ class Pin {
   }
   ~Pin() { release(); }
 
+  [[nodiscard]] bool holds(const Pinned& pinned) const { return pinned_ == &pinned; }
   void release() {
     if (pinned_ == nullptr) return;
     Pinned& pinned = *std::exchange(pinned_, nullptr);

@@ -52,8 +52,8 @@ struct FileRange {
   std::uint64_t size = 0;
 };
 
-// What goes on after an answer that changes the protocol. The request is gone by then; the duplex lasts until run()
-// returns, and ends with it.
+// What goes on after an answer that changes the protocol. The request is gone by then, and its pin; the duplex lasts
+// until run() returns, and ends with it.
 class Upgrade : public core::SlabAllocated {
  public:
   virtual ~Upgrade() = default;

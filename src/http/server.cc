@@ -214,6 +214,12 @@ void Server::cut_answers_of(const void* owner) {
   }
 }
 
+void Server::cut_pinned(const Pinned& pinned) {
+  for (h1::Connection* connection = newest_; connection != nullptr; connection = connection->next_) {
+    connection->cut_pinned(pinned);
+  }
+}
+
 std::unique_ptr<h1::Workspace> Server::take_workspace() {
   if (spare_workspaces_.empty()) {
     return std::make_unique<h1::Workspace>(h1::RequestLimits{

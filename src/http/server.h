@@ -128,6 +128,8 @@ class Server {
   // Ends the answers whose bodies `owner` keeps alive (owner_of()) and that their clients have not taken, so that these
   // can tell. HTTP/1.1: the connection, in the loop's next turn. HTTP/2: the stream, and its body is let go of at once.
   void cut_answers_of(const void* owner);
+  // Likewise the exchanges that hold it, also those that have no answer yet.
+  void cut_pinned(const Pinned& pinned);
   // After drain(): what is still open is open no longer. Not from within a request.
   void cut();
   [[nodiscard]] bool drained() const { return draining_ && newest_ == nullptr; }

@@ -11,7 +11,9 @@ import time
 
 import pytest
 
+import http1
 import http2
+from test_changes import Ended, Stream
 from tokens import Secret
 from websocket import TEXT, WebSocket
 
@@ -204,28 +206,61 @@ def test_what_runs_goes_on(server):
         time.sleep(0.02)
 
 
-def test_at_most_eight_earlier_configurations_stay(server):
-    with server.connect() as first:
-        slow = [first]
-        try:
-            for number in range(2, 100):
-                one = server.connect()
-                slow.append(one)
-                one.sip = 1024
-                one.send("GET /things/changes HTTP/1.1\r\nHost: test\r\n\r\n")
-                one._until(b"\r\n\r\n")
-                write(server, generation(number))
-                status, text = reload(server)
-                if status != 200:
-                    break
-            assert status == 422 and "earlier configurations" in text
-        finally:
-            for one in slow[1:]:
-                one.close()
+def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
+    """Of both versions. Who is cut comes back, and has missed nothing."""
+    streams = []
+    with contextlib.ExitStack():
+        for number in range(2, 24):
+            streams.append(Stream(server, "/things/changes"))
+            write(server, generation(number))
+            assert reload(server)[0] == 200
+        with server.connect() as writer:
+            assert writer.call("POST", "/things", b'{"id": 7}', "Content-Type: application/json").status // 100 == 2
+        told = cut = 0
+        for stream in streams:
+            try:
+                assert stream.next()[1] == "message"
+                told += 1
+            except (Ended, OSError, http1.Broken):
+                cut += 1
+                with Stream(server, "/things/changes", last=stream.id) as again:
+                    assert again.next()[1] == "message"
+        assert told >= 1 and cut >= 22 - 2 * 9, (told, cut)  # of two cores
+        assert server.sample("sluice_earlier_configurations") <= 2 * 9
+        for stream in streams:
+            stream.connection.close()
     end = time.monotonic() + 30
-    while reload(server)[0] != 200:
+    while server.sample("sluice_earlier_configurations") != 0:
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
+    """WebSockets hold no earlier configuration, and say goodbye where their route or what guards it has changed."""
+    secret = Secret()
+    plain = '[[endpoint]]\npath = "/x/{n}"\nget = "SELECT 1 AS n"\n'
+    database = f'[database.main]\nurl = "sqlite:{tmp_path}/main.db"\n'
+    sqlite3.connect(tmp_path / "main.db").execute("PRAGMA user_version = 1")
+    policy = f'[policy.auth]\ntype = "jwt"\nsecret = "{secret.secret}"\nissuer = "{{issuer}}"\noptional = true\n'
+    echo = '[[websocket]]\npath = "/{path}"\nhandler = "echo"\n{more}'
+
+    def config(n, *routes):
+        return database + policy.format(issuer=n) + plain.replace("{n}", str(n)) + "".join(routes)
+    free, guarded = echo.format(path="free", more=""), echo.format(path="guarded", more='use = ["auth"]\n')
+    server = sluice("# routes\n" + config(1, free, guarded, echo.format(path="gone", more="")))
+    talks = {path: [WebSocket(server.port, f"/{path}") for _ in range(4)] for path in ("free", "guarded", "gone")}
+    for n in range(2, 14):
+        write(server, config(n, free, guarded))
+        assert reload(server)[0] == 200
+    for path in ("guarded", "gone"):
+        for talk in talks[path]:
+            assert talk.frame().payload[:2] == (1001).to_bytes(2), path
+            talk.close()
+    assert server.sample("sluice_earlier_configurations") == 0
+    for talk in talks["free"]:
+        talk.say(TEXT, b"still here")
+        assert talk.frame().payload == b"still here"
+        talk.close()
 
 
 def test_no_request_fails_or_sees_two(server):

@@ -28,6 +28,8 @@ class EndpointRoute final : public Route {
     feed_ = plan.add_feed({.path = prepared_.changes->path,
                            .boot = Plan::new_boot(),
                            .options = prepared_.changes->options,
+                           .require = options.require,
+                           .policies = plan.policies(options.use),
                            .database = plan.databases[database]},
                           previous);
   }

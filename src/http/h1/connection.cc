@@ -223,6 +223,11 @@ void Connection::cut_answers_of(const void* owner) {
   stream_.cut();
 }
 
+void Connection::cut_pinned(const Pinned& pinned) {
+  if (http2_ != nullptr) return http2_->cut_pinned(pinned);
+  if (work_ && work_->exchange.pin.holds(pinned)) stream_.cut();
+}
+
 core::Task<void> Connection::run_http2() {
   Buffer received;
   if (work_) {
@@ -395,7 +400,6 @@ void Connection::change_protocol(Response response, std::size_t head_size) {
   report(&request, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);
-  upgrade_pin_ = std::move(work_->exchange.pin);
 }
 
 core::Task<void> Connection::run_upgrade() {
@@ -407,7 +411,6 @@ core::Task<void> Connection::run_upgrade() {
   if (server_.draining_) upgrade_->drain();
   co_await upgrade_->run(tunnel);
   upgrade_.reset();
-  upgrade_pin_.release();
   work_ = server_.take_workspace();
   co_await linger();
 }

@@ -75,6 +75,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   void drain();
   // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
   void cut_answers_of(const void* owner);
+  void cut_pinned(const Pinned& pinned);
 
  private:
   friend class http::Server;
@@ -132,7 +133,6 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
   std::string peer_;
   Presence* presence_ = nullptr;      // while a handler or a stream is waited for
-  Pin upgrade_pin_;                   // what that needs
   std::unique_ptr<Upgrade> upgrade_;  // whom it has been handed over to
   Connection* next_ = nullptr;        // the server's list, once it is open
   Connection* previous_ = nullptr;

@@ -29,6 +29,7 @@ class Connection final : Session::Owner {
   core::Task<void> refuse(Buffer received);
   void drain();
   void cut_answers_of(const void* owner) { session_.cut_answers_of(owner); }
+  void cut_pinned(const Pinned& pinned) { session_.cut_pinned(pinned); }
   [[nodiscard]] bool has_streams() const { return session_.has_streams(); }
 
  private:

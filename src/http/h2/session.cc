@@ -577,22 +577,32 @@ void Session::respond(Stream& stream) {
 
 void Session::cut_answers_of(const void* owner) {
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
-    if (stream->tunnelled || owner_of(stream->response.body) != owner) continue;
-    const bool has_head = stream->state() >= Stream::State::sending;  // of the answer
-    if (!has_head || stream->body_unsent) {
-      stream->failed = true;
-      stream->body_unsent = false;
-      if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR) != 0) continue;
-      owner_.has_output();
-    }
-    // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
-    stream->task.cancel();
-    stream->source = Stream::Source::idle;
-    stream->deferred = false;
-    stream->pulled.release();
-    if (!has_head) stream->response.fields = {};
-    stream->response.body.emplace<std::monostate>();
+    if (!stream->tunnelled && owner_of(stream->response.body) == owner) cut(*stream);
   }
+}
+
+void Session::cut_pinned(const Pinned& pinned) {
+  for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
+    if (stream->exchange.pin.holds(pinned)) cut(*stream);
+  }
+}
+
+// Also one that has no answer yet.
+void Session::cut(Stream& stream) {
+  const bool has_head = stream.state() >= Stream::State::sending;  // of the answer
+  if (!has_head || stream.body_unsent) {
+    stream.failed = true;
+    stream.body_unsent = false;
+    if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR) != 0) return;
+    owner_.has_output();
+  }
+  // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
+  stream.task.cancel();
+  stream.source = Stream::Source::idle;
+  stream.deferred = false;
+  stream.pulled.release();
+  if (!has_head) stream.response.fields = {};
+  stream.response.body.emplace<std::monostate>();
 }
 
 // ---- Upgrades (RFC 8441) ----
@@ -601,11 +611,11 @@ void Session::cut_answers_of(const void* owner) {
 void Session::hand_over(Stream& stream) {
   SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
   report(stream, false);
-  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.exchange.pin), std::move(stream.response.upgrade)));
+  stream.exchange.pin.release();
+  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
 }
 
-// `pin` is held for as long as the upgrade is: parameters end in the reverse order.
-core::Task<void> Session::run_upgrade(Session& session, Stream& stream, Pin /*pin*/, std::unique_ptr<Upgrade> upgrade) {
+core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade) {
   try {
     Tunnel tunnel(session, stream, *upgrade);
     if (session.drain_ != Drain::no) upgrade->drain();

@@ -65,6 +65,7 @@ class Session {
   void drain();
   // Resets the streams whose answer's body `owner` keeps alive, and lets go of it.
   void cut_answers_of(const void* owner);
+  void cut_pinned(const Pinned& pinned);
   // No request is answered: the server has as many connections as it may.
   void refuse_all();
   // The shortest time that expire() looks for, of what begins.
@@ -101,7 +102,8 @@ class Session {
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
   void hand_over(Stream& stream);
-  static core::Task<void> run_upgrade(Session& session, Stream& stream, Pin pin, std::unique_ptr<Upgrade> upgrade);
+  void cut(Stream& stream);
+  static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade);
   void send_tunnelled(Stream& stream);
   void end_tunnelled(Stream& stream, bool cut);
   void lend_back(Buffer& arrived);

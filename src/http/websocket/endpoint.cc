@@ -17,15 +17,24 @@ core::Task<void> Echo::converse(ws::Channel& channel, const Opening&) {
 
 class Endpoint::Conversation final : public Upgrade {
  public:
-  Conversation(Endpoint& endpoint, const Request& request, Handshake handshake)
-      : endpoint_(endpoint),
+  Conversation(std::shared_ptr<Endpoint> endpoint, const Request& request, Handshake handshake)
+      : endpoint_(std::move(endpoint)),
         peer_(request.peer),
         protocol_(std::move(handshake.protocol)),
         deflate_(handshake.deflate),
-        findings_{.claims_end_s = request.findings.claims_end_s} {}
+        findings_{.claims = {}, .claims_end_s = request.findings.claims_end_s},
+        next_(endpoint_->newest_) {
+    if (next_ != nullptr) next_->previous_ = this;
+    endpoint_->newest_ = this;
+  }
+  ~Conversation() override {
+    (previous_ != nullptr ? previous_->next_ : endpoint_->newest_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
+  [[nodiscard]] Conversation* next() const { return next_; }
 
   core::Task<void> run(net::Duplex& duplex) override {
-    ws::Channel channel(duplex, endpoint_.pool_, endpoint_.options_, deflate_);
+    ws::Channel channel(duplex, endpoint_->pool_, endpoint_->options_, deflate_);
     struct Place {
       Conversation& conversation;
       ~Place() { conversation.channel_ = nullptr; }
@@ -36,7 +45,7 @@ class Endpoint::Conversation final : public Upgrade {
     const Instant end = findings_.claims_end(duplex.reactor());
     if (end != never) ending.spawn(end_at(channel, duplex.reactor(), end));
     const Opening opening{.peer = peer_, .protocol = protocol_};
-    co_await endpoint_.service_.converse(channel, opening);
+    co_await endpoint_->service_.converse(channel, opening);
     ending.cancel();
     co_await channel.close();
   }
@@ -53,14 +62,24 @@ class Endpoint::Conversation final : public Upgrade {
     channel.drain(ws::CloseCode::policy_violation);
   }
 
-  Endpoint& endpoint_;
+  const std::shared_ptr<Endpoint> endpoint_;
   std::string peer_;
   std::string protocol_;
   std::optional<ws::DeflateParameters> deflate_;
   Findings findings_;  // when they end
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;
+  Conversation* next_;  // the endpoint's list
+  Conversation* previous_ = nullptr;
 };
+
+void Endpoint::drain() {
+  for (Conversation* conversation = newest_; conversation != nullptr;) {  // it may end while it is told
+    Conversation* const next = conversation->next();
+    conversation->drain();
+    conversation = next;
+  }
+}
 
 Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service)
     : options_{.max_frame = options.max_message,
@@ -94,7 +113,7 @@ core::Async<Response> Endpoint::handle(Request& request) {
   if (!judged->extensions.empty()) {
     response.fields.add_owned("Sec-WebSocket-Extensions", std::move(judged->extensions));
   }
-  response.upgrade = std::make_unique<Conversation>(*this, request, std::move(*judged));
+  response.upgrade = std::make_unique<Conversation>(shared_from_this(), request, std::move(*judged));
   return response;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "core/task.h"
@@ -31,12 +32,14 @@ class Echo final : public Service {
 };
 
 // One core's handler of a [[websocket]] path: judges handshakes, and gives each conversation to the service, which
-// outlives it.
-class Endpoint final : public Handler {
+// outlives it. Conversations keep it.
+class Endpoint final : public Handler, public std::enable_shared_from_this<Endpoint> {
  public:
   Endpoint(const ws::WebSocketOptions& options, Service& service);
 
   [[nodiscard]] core::Async<Response> handle(Request& request) override;
+  // Its conversations say goodbye, with 1001, and end.
+  void drain();
   [[nodiscard]] const ws::Counters& counters() const { return pool_.counters(); }
 
  private:
@@ -46,6 +49,7 @@ class Endpoint final : public Handler {
   ws::ChannelOptions options_;
   Service& service_;
   ws::ChannelPool pool_;
+  Conversation* newest_ = nullptr;
 };
 
 }  // namespace sluice::http::websocket

@@ -138,7 +138,7 @@ class ChannelTest : public testing::Test {
   void start(core::Faults faults = {}, std::uint64_t seed = 1) {
     reactor = std::make_unique<core::SimulatedReactor>(seed, faults);
     service.script = &echo;
-    endpoint = std::make_unique<Endpoint>(options, service);
+    endpoint = std::make_shared<Endpoint>(options, service);
     server = std::make_unique<Server>(*reactor, *endpoint, ServerOptions{});
     address = *server->listen(*core::Address::parse("127.0.0.1:80"));
     client = std::make_unique<Client>(*reactor);
@@ -172,7 +172,7 @@ class ChannelTest : public testing::Test {
   WebSocketOptions options;
   Scripted service;
   std::unique_ptr<core::SimulatedReactor> reactor;
-  std::unique_ptr<Endpoint> endpoint;
+  std::shared_ptr<Endpoint> endpoint;
   std::unique_ptr<Server> server;
   std::unique_ptr<Client> client;
   core::Address address;
