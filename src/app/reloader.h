@@ -17,18 +17,20 @@
 
 namespace sluice::app {
 
+class Listeners;
 class Worker;
 
-// Reads the configuration again while the program runs, and has every core serve what it says: routes, policies, errors
-// and compression. All else needs a restart, and a file in which it differs is refused. A file that is wrong changes
-// nothing.
+// Reads the configuration again while the program runs, and has every core serve what it says: [server], routes,
+// policies, errors and compression. All else needs a restart, and a file in which it differs is refused. A file that is
+// wrong changes nothing.
 class Reloader {
  public:
   // Earlier configurations that answers of one core may still need; with more of them a reload is refused.
   static constexpr std::size_t most_earlier = 8;
 
   // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it.
-  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores);
+  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
+           Listeners& listeners);
   Reloader(const Reloader&) = delete;
   ~Reloader();
 
@@ -43,8 +45,9 @@ class Reloader {
   // One runs, and nothing tells how long: a database may keep it waiting.
   [[nodiscard]] bool is_running();
 
-  // Tends the keys of what is served; `told`: reads them again in any case. Not for a core.
-  void tend_keys(bool told);
+  // Tends the keys and certificates of what is served; `told`: reads them again in any case. Not for a core.
+  void tend(bool told);
+  [[nodiscard]] std::shared_ptr<const Plan> served();
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -61,14 +64,17 @@ class Reloader {
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_every_core(Fn what);
 
+  template <class Fn>
+  void post_to_every_core(Fn what);
   void run();
 
   const std::string file_;
   const std::shared_ptr<const Plan> first_;
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
+  Listeners& listeners_;
   std::mutex reloading_;
-  std::mutex keeping_;  // guards kept_
+  std::mutex keeping_;  // guards kept_, and what listeners_ serves
   std::unique_ptr<Kept> kept_;
   std::mutex starting_;  // guards what follows
   std::thread thread_;

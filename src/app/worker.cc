@@ -81,6 +81,7 @@ Worker::Worker(core::Core& core, std::shared_ptr<const Plan> plan, core::Blockin
       threads_(threads),
       troubles_(troubles),
       redaction_(redaction(plan_->options)),
+      descriptors_(descriptors),
       site_(std::make_unique<Site>(*this, plan_)),
       server_(core.reactor(), *this,
               server_options(plan_->options.server, plan_->most_body, core.mesh().size(), descriptors), this) {
@@ -132,9 +133,32 @@ core::Task<void> Worker::give_memory_back() {
   }
 }
 
-void Worker::listen(const core::Address& address, bool secure) {
-  if (const auto bound = server_.listen(address, secure); !bound) {
-    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
+void Worker::bind(std::span<const http::Listening> addresses) {
+  for (const http::Listening& one : addresses) {
+    // A unix socket's path belongs to one listener.
+    if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
+    const auto bound = server_.bind(one.address);
+    if (bound) continue;
+    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + one.address.text());
+  }
+}
+
+void Worker::listen(const ListenerSet& listeners) {
+  // Who has come over TLS before it was taken away is still served with what there was.
+  if (listeners.tls) server_.set_tls(listeners.tls, listeners.tickets);
+  https_port_ = listeners.https_port;
+  site_->set_https_port(https_port_);
+  if (const auto done = server_.listen_on(listeners.addresses); !done) {
+    throw std::system_error(done.error().detail, std::generic_category(), "cannot listen");
+  }
+}
+
+void Worker::set_server_options(const Plan& plan) {
+  server_.set_options(server_options(plan.options.server, plan.most_body, core_.mesh().size(), descriptors_));
+  if (plan.options.server.access_log == AccessLogTarget::off) {
+    access_log_.reset();
+  } else if (!access_log_) {
+    access_log_.emplace(redaction_, core_.reactor());
   }
 }
 
@@ -176,7 +200,7 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   const Plan& plan = *next_->plan();
   next_->set_keys(keys);
   if (request_log_) request_log_->set_routes(plan.names);
-  server_.raise_most_body(plan.most_body);
+  set_server_options(plan);
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   serving_ = http::Pin(*site_);
 }
