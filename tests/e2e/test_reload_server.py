@@ -106,6 +106,8 @@ def test_an_address_of_another_program_is_refused_and_nothing_changes(server, tm
         column = server.file.read_text().splitlines()[1].index(f'"127.0.0.1:{port}"') + 1
         assert text.startswith(f"{server.file}:2:{column}: error: cannot listen on 127.0.0.1:{port}: Address already in use")
         assert refuses(free) and not path.exists()
+        status, text = server.change([f"*:{server.port}"])
+        assert status == 422 and f"cannot listen on *:{server.port}: Address already in use" in text
         assert server.get("/hello.txt").get("server") == "sluice"
         serves(server.port)
     assert server.change([free, f"unix:{path}", server.port, port], 'server_header = "changed"') == DONE

@@ -560,7 +560,9 @@ TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
   EXPECT_EQ(ask(*spare, longer), ok);
   auto busy = connect(nullptr);
   busy->raw = "PUT /later/3/1 HTTP/1.1\r\nHost: t\r\n\r\n";
-  ASSERT_TRUE(run_until([&] { return handler->waiting == 1; }));
+  auto lender = connect(nullptr);
+  lender->raw = busy->raw;
+  ASSERT_TRUE(run_until([&] { return handler->waiting == 2; }));
   auto half = connect(nullptr);
   half->raw = "PUT " + longer + " HTTP/1.1\r\nHos";
   ASSERT_TRUE(run_until([&] { return half->raw.empty(); }));
@@ -572,6 +574,9 @@ TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
   server->set_options(options);
   // The second one of these comes while the first is still answered.
   busy->raw = "PUT " + longer + " HTTP/1.1\r\nHost: t\r\n\r\n";
+  ASSERT_TRUE(run_until([&] { return lender->heard.ends_with(pattern(1, 3)); }));
+  auto borrower = connect(nullptr);  // whose workspace would be what that one had
+  EXPECT_EQ(ask(*borrower, longer).substr(0, 12), "HTTP/1.1 414");
   half->raw = "t: t\r\n\r\n";
   for (const auto& line : {&busy, &half}) EXPECT_TRUE(run_until([&] { return (*line)->ended; }));
   EXPECT_TRUE(busy->heard.starts_with(ok));
