@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "app/config/difference.h"
 #include "base/log.h"
 
 namespace sluice::app {
@@ -61,6 +62,10 @@ Certificates::Certificates(const TlsOptions& options, std::vector<std::string> a
       context_(std::move(context)),
       tickets_(net::tls::TicketKeys::make()),
       watch_(files_of(options)) {}
+
+bool Certificates::are_of(const TlsOptions& options, const std::vector<std::string>& alpn) const {
+  return config::first_difference(options_, options).empty() && alpn_ == alpn;
+}
 
 bool Certificates::reload() {
   watch_.reading();

@@ -35,6 +35,7 @@ class Certificates {
   Certificates(const TlsOptions& options, std::vector<std::string> alpn,
                std::shared_ptr<const net::tls::ServerContext> context);
 
+  [[nodiscard]] bool are_of(const TlsOptions& options, const std::vector<std::string>& alpn) const;
   [[nodiscard]] const std::shared_ptr<const net::tls::ServerContext>& context() const { return context_; }
   [[nodiscard]] const std::shared_ptr<const net::tls::TicketKeys>& tickets() const { return tickets_; }
 

@@ -48,7 +48,7 @@ struct HeaderOptions {
 // [server]
 struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
-  std::uint32_t cores = 0;
+  Located<std::uint32_t> cores = {0};
   Located<IoChoice> io = {IoChoice::automatic};
   ByteSize header_limit = 16_KiB;
   Located<ByteSize> target_limit = {8_KiB};

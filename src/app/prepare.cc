@@ -173,7 +173,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   };
 
   const ServerOptions& server = options.server;
-  if (auto io = choose_io(server.io.value, server.cores != 0 ? server.cores : core::usable_cores())) {
+  if (auto io = choose_io(server.io.value, server.cores.value != 0 ? server.cores.value : core::usable_cores())) {
     plan->io = std::move(*io);
   } else {
     return std::unexpected(

@@ -11,6 +11,7 @@
 
 #include "app/config/difference.h"
 #include "app/config/load.h"
+#include "app/listeners.h"
 #include "app/opened_database.h"
 #include "app/prepare.h"
 #include "app/worker.h"
@@ -51,9 +52,8 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
   const auto complain = [&](Position position, const std::string& what) {
     all.push_back({position, what + " is not as it was when the program started", "that needs a restart"});
   };
-  if (const auto key = config::first_difference(served.server, next.server); !key.empty()) {
-    complain({}, fmt::format("[server] {}", key));
-  }
+  if (served.server.cores != next.server.cores) complain(next.server.cores.position, "[server] cores");
+  if (served.server.io != next.server.io) complain(next.server.io.position, "[server] io");
   if (const auto key = config::first_difference(served.admin, next.admin); !key.empty()) {
     complain(next.admin.listen.position, fmt::format("[admin] {}", key));
   }
@@ -63,11 +63,12 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
 }  // namespace
 
 Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
-                   core::Cores& cores)
+                   core::Cores& cores, Listeners& listeners)
     : file_(std::move(file)),
       first_(std::move(plan)),
       workers_(workers),
       cores_(cores),
+      listeners_(listeners),
       kept_(std::make_unique<Kept>(first_)) {
   plans_.push_back(first_);
   if (auto wrong = open_shared_databases(*first_, resolver_)) throw std::runtime_error(*wrong);
@@ -157,10 +158,7 @@ std::optional<std::string> Reloader::reload() {
 }
 
 std::optional<std::string> Reloader::try_reload() {
-  const std::shared_ptr<const Plan> served = [&] {
-    const std::lock_guard lock(keeping_);
-    return kept_->plan;
-  }();
+  const std::shared_ptr<const Plan> served = this->served();
   const auto config = config::load(file_, config::process_environment);
   if (!config) return config.error().text();
   forget_plans();
@@ -174,12 +172,20 @@ std::optional<std::string> Reloader::try_reload() {
   if (auto loaded = load_residents(*next, served.get(), false); !loaded) return std::move(loaded.error().text);
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
 
+  const auto addresses = listeners_.claim(*next);
+  if (!addresses) return config->source.render(addresses.error());
+
   plans_.push_back(next);
-  if (auto wrong = build(next)) {
-    (void)on_every_core([served](Worker& worker) -> std::optional<std::string> {
-      worker.forget_next();
-      return std::nullopt;
-    });
+  if (auto wrong = build(next, *addresses)) {
+    listeners_.forget_claimed();
+    {
+      const std::lock_guard lock(keeping_);
+      (void)on_every_core([listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {
+        worker.forget_next();
+        worker.listen(listeners);
+        return std::nullopt;
+      });
+    }
     (void)on_first_core([this, served]() -> core::Task<void> {
       changes_->leave(*served);
       co_return;
@@ -190,11 +196,15 @@ std::optional<std::string> Reloader::try_reload() {
   auto kept = std::make_unique<Kept>(next);
   const std::lock_guard lock(keeping_);
   if (!kept->keys.empty()) (void)kept->keys.reload();
-  // Nothing of this can fail but by the end of the server.
-  (void)on_every_core([keys = kept->keys.keys()](Worker& worker) -> std::optional<std::string> {
-    worker.serve_next(keys);
-    return std::nullopt;
-  });
+  listeners_.serve_claimed(*next);
+  // Nothing of this can fail but by the end of the server, or where the system takes an address back.
+  const auto switched = on_every_core(
+      [keys = kept->keys.keys(), listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {
+        worker.serve_next(keys);
+        worker.listen(listeners);
+        return std::nullopt;
+      });
+  if (switched) log_error(*switched);
   const auto followed = on_first_core([this, next]() -> core::Task<void> {
     changes_->leave(*next);
     residents_->follow(*next);
@@ -209,10 +219,12 @@ std::optional<std::string> Reloader::try_reload() {
   return std::nullopt;
 }
 
-std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& next) {
-  auto built = on_every_core([next](Worker& worker) -> std::optional<std::string> {
+std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& next,
+                                           const std::vector<http::Listening>& addresses) {
+  auto built = on_every_core([next, addresses](Worker& worker) -> std::optional<std::string> {
     if (worker.draining()) return "the server is ending";
     worker.build_next(next);
+    worker.bind(addresses);
     return std::nullopt;
   });
   if (built) return built;
@@ -252,16 +264,29 @@ bool Reloader::is_running() {
   return !lock.owns_lock();
 }
 
-void Reloader::tend_keys(bool told) {
-  const std::lock_guard lock(keeping_);
-  if (kept_->keys.empty() || !(told ? kept_->keys.reload() : kept_->keys.tend())) return;
+template <class Fn>
+void Reloader::post_to_every_core(Fn what) {
   for (unsigned i = 0; i < workers_.size(); ++i) {
-    auto bring = [plan = kept_->plan, keys = kept_->keys.keys(), &worker = *workers_[i]] {
-      worker.set_keys(*plan, keys);
-    };
+    auto bring = [what, &worker = *workers_[i]] { what(worker); };
     auto order = std::make_unique<Order<decltype(bring)>>(std::move(bring));
     if (cores_.core(i).mailbox().post(*order)) (void)order.release();
   }
+}
+
+void Reloader::tend(bool told) {
+  const std::lock_guard lock(keeping_);
+  if (listeners_.tend(told)) {
+    post_to_every_core([served = listeners_.served()](Worker& worker) { worker.set_tls(served.tls, served.tickets); });
+  }
+  if (!kept_->keys.empty() && (told ? kept_->keys.reload() : kept_->keys.tend())) {
+    post_to_every_core(
+        [plan = kept_->plan, keys = kept_->keys.keys()](Worker& worker) { worker.set_keys(*plan, keys); });
+  }
+}
+
+std::shared_ptr<const Plan> Reloader::served() {
+  const std::lock_guard lock(keeping_);
+  return kept_->plan;
 }
 
 Readings Reloader::readings() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/changes.h"
+#include "app/listeners.h"
 #include "app/plan.h"
 #include "app/policy_keys.h"
 #include "app/residents.h"
@@ -29,7 +30,8 @@ class Reloader {
  public:
   // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it. Throws
   // what the databases of the plan cannot share.
-  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores);
+  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
+           Listeners& listeners);
   Reloader(const Reloader&) = delete;
   // After the cores.
   ~Reloader();
@@ -51,8 +53,9 @@ class Reloader {
   // One runs, and nothing tells how long: a database may keep it waiting.
   [[nodiscard]] bool is_running();
 
-  // Tends the keys of what is served; `told`: reads them again in any case. Not for a core.
-  void tend_keys(bool told);
+  // Tends the keys and certificates of what is served; `told`: reads them again in any case. Not for a core.
+  void tend(bool told);
+  [[nodiscard]] std::shared_ptr<const Plan> served();
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -72,10 +75,12 @@ class Reloader {
   // Runs `what()`, a task, on the first core until it is done; what it has thrown, or that the core has ended.
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
-  [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next);
+  [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next,
+                                                 const std::vector<http::Listening>& addresses);
   // Plans that no core has any more go here, and what their databases share.
   void forget_plans();
-
+  template <class Fn>
+  void post_to_every_core(Fn what);
   void run();
 
   const std::string file_;
@@ -85,9 +90,10 @@ class Reloader {
   Residents* residents_ = nullptr;
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
+  Listeners& listeners_;
   std::mutex reloading_;                            // guards plans_
   std::vector<std::shared_ptr<const Plan>> plans_;  // that were served, and may still be
-  std::mutex keeping_;                              // guards kept_
+  std::mutex keeping_;                              // guards kept_, and what listeners_ serves
   std::unique_ptr<Kept> kept_;
   std::mutex starting_;  // guards what follows
   std::thread thread_;

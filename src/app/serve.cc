@@ -25,13 +25,12 @@
 #include "app/certificates.h"
 #include "app/changes.h"
 #include "app/cli.h"
-#include "app/listen.h"
+#include "app/listeners.h"
 #include "app/reloader.h"
 #include "app/residents.h"
 #include "app/worker.h"
 #include "base/log.h"
 #include "core/blocking_pool.h"
-#include "core/bound_socket.h"
 #include "core/core.h"
 #include "files/blob_folder.h"
 #include "net/resolver.h"
@@ -54,63 +53,16 @@ struct DrainLetter : core::Letter {
   std::atomic<unsigned>& cores_left;
 };
 
-// Brings a core new certificates or ticket keys. It belongs to itself once it is posted.
-struct TlsLetter : core::Letter {
-  TlsLetter(Worker& worker, const Certificates& certificates)
-      : Letter([](core::Letter& letter) noexcept {
-          const std::unique_ptr<TlsLetter> self(static_cast<TlsLetter*>(&letter));
-          self->worker.set_tls(std::move(self->context), std::move(self->tickets));
-        }),
-        worker(worker),
-        context(certificates.context()),
-        tickets(certificates.tickets()) {}
-  Worker& worker;
-  std::shared_ptr<const net::tls::ServerContext> context;
-  std::shared_ptr<const net::tls::TicketKeys> tickets;
-};
-
-// Every core binds with SO_REUSEPORT, which would let a second program in beside one that serves already: so each
-// address is first bound alone. Also turns port 0 into the port that all cores then share.
-core::Address claim(const std::string& text) {
-  const auto address = core::Address::parse(text);
-  if (!address) throw std::runtime_error("\"" + text + "\" is not an address");
-  auto claimed = core::claim(*address);
-  if (!claimed && claimed.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
-    // Without IPv6 every address is every IPv4 address.
-    claimed = core::claim(*core::Address::from_ip("0.0.0.0", address->port()));
-  }
-  if (!claimed) throw std::system_error(claimed.error().detail, std::generic_category(), "cannot listen on " + text);
-  return *claimed;
-}
-
-// The files of the unix sockets that have been claimed: they go with the program.
-class SocketFiles {
- public:
-  SocketFiles() = default;
-  SocketFiles(const SocketFiles&) = delete;
-  ~SocketFiles() { remove(); }
-
-  void add(const core::Address& address) {
-    if (address.family() == AF_UNIX) paths_.emplace_back(address.text().substr(std::string_view("unix:").size()));
-  }
-  void remove() const {
-    for (const std::string& path : paths_) ::unlink(path.c_str());
-  }
-
- private:
-  std::vector<std::string> paths_;
-};
-
 // The second SIGTERM or SIGINT: ends the program at once, as it would without us, but leaves no socket files behind.
 // The signals are blocked on all threads.
 class ForcedEnd {
  public:
-  ForcedEnd(const sigset_t& signals, const SocketFiles& files)
+  ForcedEnd(const sigset_t& signals, SocketFiles& files)
       : thread_([this, signals, &files] {
           int signal = 0;
           sigwait(&signals, &signal);
           if (over_) return;
-          files.remove();
+          files.end();
           std::signal(signal, SIG_DFL);
           pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
           std::raise(signal);
@@ -126,12 +78,6 @@ class ForcedEnd {
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
-
-Instant monotonic_now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
-}
 
 // Every connection is a descriptor: as many as the system lets us have.
 // `wanted`: how many the configuration asks for; 0: it does not say.
@@ -155,12 +101,6 @@ int descriptors_for_clients() {
   return static_cast<int>(limit.rlim_cur - std::min(reserve, limit.rlim_cur / 4));
 }
 
-// An address of [server] listen that has been claimed.
-struct Claimed {
-  core::Address address;
-  bool secure = false;
-};
-
 std::string url_of(const core::Address& address, bool secure = false) {
   if (address.family() == AF_UNIX) return address.text();
   // Every address is none that a browser can open.
@@ -169,7 +109,7 @@ std::string url_of(const core::Address& address, bool secure = false) {
          (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
 }
 
-void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& addresses,
+void print_banner(const Plan& plan, unsigned cores, const std::vector<http::Listening>& addresses,
                   const std::optional<core::Address>& admin) {
   const auto count = [](std::size_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
@@ -180,7 +120,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
              count(folders, "folder"),
              options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ",
              count(cores, "core"));
-  for (const Claimed& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
+  for (const http::Listening& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
   fmt::print("  io       {}\n", name_of(plan.io.back_end));
   std::fflush(stdout);
@@ -188,9 +128,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<Claimed>& 
 
 // Until SIGTERM or SIGINT. On SIGHUP the files of certificates and keys, and the configuration, are read again; files
 // of certificates and keys also when they have changed.
-template <class PublishTls>
-void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& certificates, Reloader& reloader,
-                      PublishTls publish_tls) {
+void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
   for (;;) {
@@ -198,8 +136,7 @@ void wait_for_the_end(const sigset_t& signals, std::optional<Certificates>& cert
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal < 0 && errno != EAGAIN) continue;
     const bool told = signal == SIGHUP;
-    if (certificates && (told ? certificates->reload() : certificates->tend(monotonic_now()))) publish_tls();
-    reloader.tend_keys(told);
+    reloader.tend(told);
     if (told) reloader.start();
   }
 }
@@ -221,17 +158,11 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   sigaddset(&with_hangup, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);  // all threads inherit it: only sigwait() and the like take them
 
-  SocketFiles socket_files;
-  std::vector<Claimed> addresses;
-  for (const auto& listen : options.listen) {
-    const Listen parsed = Listen::parse(listen.value);
-    addresses.push_back({claim(std::string(parsed.address)), parsed.secure(plan->tls != nullptr)});
-    socket_files.add(addresses.back().address);
-  }
+  Listeners listeners(*plan);
+  const ListenerSet first = listeners.served();
   std::optional<core::Address> admin_address;
   if (!plan->options.admin.listen.value.empty()) {
-    admin_address = claim(plan->options.admin.listen.value);
-    socket_files.add(*admin_address);
+    admin_address = listeners.claim_also(plan->options.admin.listen.value);
   }
 
   // What cannot be opened is said here, and not by a core; what was cut off the last time goes.
@@ -243,27 +174,15 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   std::vector<Worker*> workers(cores.size());
-  Reloader reloader(file, plan, workers, cores);
+  Reloader reloader(file, plan, workers, cores, listeners);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
-  std::optional<Certificates> certificates;
-  std::uint16_t https_port = 443;
-  if (plan->tls) {
-    certificates.emplace(*options.tls, options.alpn(), plan->tls);
-    const auto first = std::ranges::find(addresses, true, &Claimed::secure);
-    if (first != addresses.end() && first->address.port() != 0) https_port = first->address.port();
-    if (options.tls->redirect_port.value != 0) https_port = options.tls->redirect_port.value;
-  }
   cores.start([&](core::Core& core) {
     Worker worker(core, plan, threads, descriptors);
     workers[core.index()] = &worker;
-    if (certificates) worker.set_tls(certificates->context(), certificates->tickets());
-    worker.set_https_port(https_port);
-    for (const auto& [address, secure] : addresses) {
-      // A unix socket's path belongs to one listener.
-      if (address.family() != AF_UNIX || core.index() == 0) worker.listen(address, secure);
-    }
+    worker.bind(first.addresses);
+    worker.listen(first);
     Changes changes(core, workers);
     Residents residents(core, workers, threads);
     std::optional<Admin> admin;
@@ -283,27 +202,23 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     resident->first = {};  // the cores have it
     resident->mark = {};
   }
-  print_banner(*plan, cores.size(), addresses, admin_address);
+  print_banner(*plan, cores.size(), first.addresses, admin_address);
 
-  const auto post = [&](unsigned core, auto letter) {
-    if (cores.core(core).mailbox().post(*letter)) (void)letter.release();
-  };
-  wait_for_the_end(with_hangup, certificates, reloader, [&] {
-    for (unsigned i = 0; i < cores.size(); ++i) post(i, std::make_unique<TlsLetter>(*workers[i], *certificates));
-  });
+  wait_for_the_end(with_hangup, reloader);
   reloader.end();
+  const Duration grace = reloader.served()->options.server.grace;
   std::atomic<unsigned> cores_left = cores.size();
   std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*workers[i], options.grace, cores_left));
+    letters.push_back(std::make_unique<DrainLetter>(*workers[i], grace, cores_left));
     if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
   }
   {
-    const ForcedEnd forced(signals, socket_files);
+    const ForcedEnd forced(signals, listeners.files());
     cores.join();
   }
   if (reloader.is_running()) {  // it asks a database, which nobody waits for
-    socket_files.remove();
+    listeners.files().end();
     std::fflush(nullptr);
     std::_Exit(exit_ok);
   }

@@ -22,6 +22,7 @@ namespace {
 constexpr Duration for_cancels = 200ms;
 // How long a request log that a reload has ended may take to write what it has.
 constexpr Duration log_patience = 60s;
+constexpr Duration log_pause = 200ms;
 // How often it is looked whether there is memory to give back, and how much is worth it.
 constexpr Duration trim_every = 5s;
 constexpr std::uint64_t worth_trimming = 8 << 20;
@@ -79,6 +80,7 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
     : core_(core),
       threads_(threads),
       redaction_(redaction(plan->options)),
+      descriptors_(descriptors),
       site_(std::make_unique<Site>(*this, plan)),
       server_(core.reactor(), *this,
               server_options(plan->options.server, plan->most_body, core.mesh().size(), descriptors), this) {
@@ -107,9 +109,32 @@ core::Task<void> Worker::give_memory_back() {
   }
 }
 
-void Worker::listen(const core::Address& address, bool secure) {
-  if (const auto bound = server_.listen(address, secure); !bound) {
-    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
+void Worker::bind(std::span<const http::Listening> addresses) {
+  for (const http::Listening& one : addresses) {
+    // A unix socket's path belongs to one listener.
+    if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
+    const auto bound = server_.bind(one.address);
+    if (bound) continue;
+    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + one.address.text());
+  }
+}
+
+void Worker::listen(const ListenerSet& listeners) {
+  // Who has come over TLS before it was taken away is still served with what there was.
+  if (listeners.tls) server_.set_tls(listeners.tls, listeners.tickets);
+  https_port_ = listeners.https_port;
+  site_->set_https_port(https_port_);
+  if (const auto done = server_.listen_on(listeners.addresses); !done) {
+    throw std::system_error(done.error().detail, std::generic_category(), "cannot listen");
+  }
+}
+
+void Worker::set_server_options(const Plan& plan) {
+  server_.set_options(server_options(plan.options.server, plan.most_body, core_.mesh().size(), descriptors_));
+  if (plan.options.server.access_log == AccessLogTarget::off) {
+    access_log_.reset();
+  } else if (!access_log_) {
+    access_log_.emplace(redaction_, core_.reactor());
   }
 }
 
@@ -194,7 +219,7 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   const Plan& plan = *next_->plan();
   next_->set_keys(keys);
   redaction_ = redaction(plan.options);
-  server_.raise_most_body(plan.most_body);
+  set_server_options(plan);
   site_->drain_endless(next_.get());
   const std::shared_ptr<RunningRequestLog> log = site_->request_log();
   if (next_->request_log()) next_->request_log()->log.set_routes(plan.names);
@@ -213,7 +238,12 @@ core::Task<void> Worker::keep_for_cancels(std::shared_ptr<sql::Database> databas
 }
 
 core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
-  co_await log->log.flush(core_.reactor().now() + log_patience);
+  core::Reactor& reactor = core_.reactor();
+  const Instant deadline = reactor.now() + log_patience;
+  while (!log->log.empty() && reactor.now() < deadline) {
+    co_await log->log.flush(deadline);
+    if (!log->log.empty()) co_await core::Sleep(reactor, reactor.now() + log_pause);  // the database is away
+  }
   std::erase(ending_logs_, log);
   const bool is_counted = contains(earlier_, log, [](const auto& site) { return site->request_log(); });
   if (!is_counted) count_ended(log->log.counters().readings());

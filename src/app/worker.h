@@ -12,6 +12,7 @@
 
 #include "app/access_log.h"
 #include "app/changes.h"
+#include "app/listeners.h"
 #include "app/metrics.h"
 #include "app/plan.h"
 #include "app/site.h"
@@ -53,10 +54,10 @@ class Worker final : http::Observer, http::Dispatcher {
                std::shared_ptr<const net::tls::TicketKeys> tickets) {
     server_.set_tls(std::move(context), std::move(tickets));
   }
-  void set_https_port(std::uint16_t port) {
-    https_port_ = port;
-    site_->set_https_port(port);
-  }
+  // Binds those addresses that are not bound yet. Throws std::system_error where one cannot be.
+  void bind(std::span<const http::Listening> addresses);
+  // From now on it listens with these, on addresses that are bound. Throws likewise.
+  void listen(const ListenerSet& listeners);
   // By policy of the plan, for the requests from now on, if that is the one that is served.
   void set_keys(const Plan& plan, const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
     if (site_->plan().get() == &plan) site_->set_keys(keys);
@@ -73,8 +74,6 @@ class Worker final : http::Observer, http::Dispatcher {
   static constexpr std::size_t most_earlier = 8;
   // Of routes, by id: those of earlier sites too.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
-  // Throws std::system_error where the address cannot be bound. `secure`: with TLS; set_tls() comes first.
-  void listen(const core::Address& address, bool secure);
 
   // The core's own of a database of what is served, or built to be; null: there is none.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
@@ -106,6 +105,7 @@ class Worker final : http::Observer, http::Dispatcher {
     exchange.pin = http::Pin(*site_);
     return site_->dispatcher().dispatch(exchange);
   }
+  void set_server_options(const Plan& plan);
   // Nothing needs the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();
@@ -125,6 +125,7 @@ class Worker final : http::Observer, http::Dispatcher {
   RequestMetrics requests_;
   Redaction redaction_;  // of the access log
   std::optional<AccessLog> access_log_;
+  const Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
   Readings ended_;  // what sites that have ended had counted
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;

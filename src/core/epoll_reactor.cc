@@ -1,6 +1,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "core/bound_socket.h"
 #include "core/socket_reactor.h"
 
 namespace sluice::core {
@@ -34,10 +36,18 @@ class EpollReactor final : public SocketReactor {
   }
   ~EpollReactor() override { ::close(epoll_); }
 
-  Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) override {
-    const auto fd = make_listener(address, options, false);
+  Result<void> bind(Handle& handle, const Address& address, bool reuse_port) override {
+    SLUICE_ASSERT(handle.fd < 0);
+    const auto fd = bind_socket(address, reuse_port, false);
     if (!fd) return std::unexpected(fd.error());
-    return attach(handle, *fd, EPOLLIN | EPOLLET);
+    handle.fd = *fd;
+    return {};
+  }
+
+  // It joins the epoll set only now: a socket that is merely bound would tell of a hang-up.
+  Result<void> start_listening(Handle& handle, int backlog) override {
+    if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
+    return attach(handle, std::exchange(handle.fd, -1), EPOLLIN | EPOLLET);
   }
 
   Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) override {

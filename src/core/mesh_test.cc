@@ -369,7 +369,8 @@ class CountingReactor final : public Reactor {
   int wakes = 0;
 
   std::int64_t wall_clock_ns() const override { return 0; }
-  Result<void> listen(Handle&, const Address&, const ListenOptions&) override { return fail(Errc::system, ENOSYS); }
+  Result<void> bind(Handle&, const Address&, bool) override { return fail(Errc::system, ENOSYS); }
+  Result<void> start_listening(Handle&, int) override { return fail(Errc::system, ENOSYS); }
   Result<bool> accept(Handle&, Handle&, Address*) override { return fail(Errc::system, ENOSYS); }
   Result<bool> connect(Handle&, const Address&) override { return fail(Errc::system, ENOSYS); }
   Result<void> connect_result(Handle&) override { return fail(Errc::system, ENOSYS); }

@@ -112,7 +112,15 @@ class Reactor {
   [[nodiscard]] virtual std::int64_t wall_clock_ns() const = 0;
   [[nodiscard]] TimerWheel& timers() { return timers_; }
 
-  [[nodiscard]] virtual Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) = 0;
+  // The address is taken, and whoever connects is refused until start_listening().
+  [[nodiscard]] virtual Result<void> bind(Handle& handle, const Address& address, bool reuse_port) = 0;
+  [[nodiscard]] virtual Result<void> start_listening(Handle& handle, int backlog) = 0;
+  [[nodiscard]] Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) {
+    if (auto bound = bind(handle, address, options.reuse_port); !bound) return bound;
+    auto started = start_listening(handle, options.backlog);
+    if (!started) close(handle);
+    return started;
+  }
   // True: `accepted` is an open connection. False: nobody is waiting now.
   [[nodiscard]] virtual Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) = 0;
   // True: connected. False: in progress; wait for `may_write`, then ask connect_result().

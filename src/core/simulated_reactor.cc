@@ -53,7 +53,7 @@ bool reaches(const Address& bound, const Address& wanted) {
 // One end of a connection, or a listener, as the kernel knows it. It outlives its handle while packets are on their
 // way.
 struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
-  enum class State : std::uint8_t { listening, queued, connecting, connected, closed };
+  enum class State : std::uint8_t { bound, listening, queued, connecting, connected, closed };
 
   int fd = -1;
   State state = State::connecting;
@@ -156,7 +156,7 @@ std::uint16_t SimulatedReactor::ephemeral_port() {
   return next_port_;
 }
 
-Result<void> SimulatedReactor::listen(Handle& handle, const Address& address, const ListenOptions& options) {
+Result<void> SimulatedReactor::bind(Handle& handle, const Address& address, bool reuse_port) {
   auto socket = std::make_shared<Socket>();
   socket->local = address;
   if (address.family() != AF_UNIX && address.port() == 0) {
@@ -166,16 +166,22 @@ Result<void> SimulatedReactor::listen(Handle& handle, const Address& address, co
   } else {
     for (const Socket* other : listeners_) {
       if (other->local.text() != address.text()) continue;
-      if (address.family() == AF_UNIX || !options.reuse_port || !other->reuse_port) {
+      if (address.family() == AF_UNIX || !reuse_port || !other->reuse_port) {
         return fail(Errc::system, EADDRINUSE);
       }
     }
   }
-  socket->state = Socket::State::listening;
-  socket->backlog = static_cast<std::size_t>(std::max(options.backlog, 1));
-  socket->reuse_port = options.reuse_port;
+  socket->state = Socket::State::bound;
+  socket->reuse_port = reuse_port;
   listeners_.push_back(socket.get());
   return attach(handle, std::move(socket));
+}
+
+Result<void> SimulatedReactor::start_listening(Handle& handle, int backlog) {
+  Socket& socket = socket_of(handle);
+  socket.state = Socket::State::listening;
+  socket.backlog = static_cast<std::size_t>(std::max(backlog, 1));
+  return {};
 }
 
 SimulatedReactor::Socket* SimulatedReactor::find_listener(const Address& address) {
@@ -183,6 +189,7 @@ SimulatedReactor::Socket* SimulatedReactor::find_listener(const Address& address
   std::vector<Socket*> found;
   for (const bool exact : {true, false}) {
     for (Socket* listener : listeners_) {
+      if (listener->state != Socket::State::listening) continue;
       if (exact == !is_unspecified(listener->local) && reaches(listener->local, address)) found.push_back(listener);
     }
     if (!found.empty()) break;
@@ -261,7 +268,7 @@ void SimulatedReactor::close(Handle& handle) noexcept {
   if (handle.fd < 0) return;
   SLUICE_ASSERT(handle.reader == nullptr && handle.writer == nullptr);
   const std::shared_ptr<Socket> socket = socket_of(handle).shared_from_this();
-  if (socket->state == Socket::State::listening) {
+  if (socket->state <= Socket::State::listening) {
     std::erase(listeners_, socket.get());
     for (const auto& waiting : socket->queue) {
       waiting->state = Socket::State::closed;
@@ -590,7 +597,7 @@ void SimulatedReactor::deliver_reset(Socket& socket) {
 // ---- Edges ----
 
 unsigned SimulatedReactor::poll(const Socket& socket) const {
-  if (socket.state == Socket::State::listening) return socket.queue.empty() ? 0 : readable;
+  if (socket.state <= Socket::State::listening) return socket.queue.empty() ? 0 : readable;
   if (socket.is_reset) return socket.error != 0 ? everything : everything & ~error_bit;
   if (socket.state == Socket::State::connecting) return 0;
   unsigned bits = 0;

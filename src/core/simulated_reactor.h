@@ -61,7 +61,8 @@ class SimulatedReactor final : public Reactor {
 
   std::int64_t wall_clock_ns() const override;
 
-  Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) override;
+  Result<void> bind(Handle& handle, const Address& address, bool reuse_port) override;
+  Result<void> start_listening(Handle& handle, int backlog) override;
   Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) override;
   // In progress for IP addresses, at once for unix sockets, as on Linux.
   Result<bool> connect(Handle& handle, const Address& address) override;

@@ -349,6 +349,25 @@ TEST_P(ReactorContract, TwoListenersOnOnePortHaveToAgree) {
   reactor->close(second);
 }
 
+TEST_P(ReactorContract, WhatIsOnlyBoundRefusesUntilItListens) {
+  reactor->close(listener);
+  ASSERT_TRUE(reactor->bind(listener, address, true));
+  EXPECT_EQ(reactor->local_address(listener)->text(), address.text());
+  Handle other;
+  EXPECT_TRUE(reactor->bind(other, address, true));
+  reactor->close(other);
+  Handle early;
+  ASSERT_TRUE(reactor->connect(early, address));
+  run_until([&] { return early.may_write; });
+  EXPECT_EQ(reactor->connect_result(early), Result<void>(fail(Errc::system, ECONNREFUSED)));
+  reactor->close(early);
+  run_for(5ms);
+
+  ASSERT_TRUE(reactor->start_listening(listener, 10));
+  Endpoint client(*reactor), server(*reactor);
+  join(client, server);
+}
+
 TEST_P(ReactorContract, UnixSocketsConnectAtOnce) {
   const std::string path = testing::TempDir() + "sluice_contract_" + std::to_string(::getpid());
   const Address local = *Address::from_path(path);

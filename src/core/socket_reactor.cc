@@ -42,14 +42,6 @@ std::int64_t SocketReactor::wall_clock_ns() const {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-Result<int> SocketReactor::make_listener(const Address& address, const ListenOptions& options, bool blocks) {
-  const auto fd = bind_socket(address, options.reuse_port, blocks);
-  if (!fd || ::listen(*fd, options.backlog) == 0) return fd;
-  const int error = errno;
-  ::close(*fd);
-  return fail(Errc::system, error);
-}
-
 Result<SocketReactor::Connecting> SocketReactor::make_connection(const Address& address) {
   const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(Errc::system, errno);

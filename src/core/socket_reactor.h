@@ -32,8 +32,6 @@ class SocketReactor : public Reactor {
  protected:
   SocketReactor();
 
-  // A listening socket, whose accept() waits if `blocks`.
-  [[nodiscard]] static Result<int> make_listener(const Address& address, const ListenOptions& options, bool blocks);
   struct Connecting {
     int fd;
     bool done;  // false: in progress

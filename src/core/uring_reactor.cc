@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "core/bound_socket.h"
 #include "core/slab.h"
 #include "core/socket_reactor.h"
 
@@ -130,14 +131,19 @@ class UringReactor final : public SocketReactor {
     }
   }
 
-  Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) override {
+  Result<void> bind(Handle& handle, const Address& address, bool reuse_port) override {
     SLUICE_ASSERT(handle.fd < 0);
-    const auto fd = make_listener(address, options, true);
+    const auto fd = bind_socket(address, reuse_port, true);
     if (!fd) return std::unexpected(fd.error());
     auto* const listener = new Listener;
     listener->handle = &handle;
     listener->fd = *fd;
     open(handle, *listener);
+    return {};
+  }
+
+  Result<void> start_listening(Handle& handle, int backlog) override {
+    if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
     handle.may_read = true;  // accept() begins to ask
     return {};
   }

@@ -28,7 +28,8 @@ class StillReactor final : public core::Reactor {
   StillReactor() : Reactor(Instant(1s)) {}
   void pass(Duration time) { now_ += time; }
   std::int64_t wall_clock_ns() const override { return wall_clock; }
-  Result<void> listen(core::Handle&, const core::Address&, const core::ListenOptions&) override { return {}; }
+  Result<void> bind(core::Handle&, const core::Address&, bool) override { return {}; }
+  Result<void> start_listening(core::Handle&, int) override { return {}; }
   Result<bool> accept(core::Handle&, core::Handle&, core::Address*) override { return false; }
   Result<bool> connect(core::Handle&, const core::Address&) override { return false; }
   Result<void> connect_result(core::Handle&) override { return {}; }

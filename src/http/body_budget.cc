@@ -7,7 +7,7 @@
 namespace sluice::http {
 
 bool BodyBudget::hold(std::uint64_t bytes, const Share& asks) {
-  if (bytes > counters_.limit - counters_.held && !make_room(bytes, asks)) return false;
+  if (counters_.held + bytes > counters_.limit && !make_room(bytes, asks)) return false;
   counters_.held += bytes;
   counters_.peak = std::max(counters_.peak, counters_.held);
   return true;
@@ -23,7 +23,7 @@ bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
       share->is_cut_ = true;
       ++counters_.cut;
       share->cut();
-      if (bytes <= counters_.limit - counters_.held) return true;
+      if (counters_.held + bytes <= counters_.limit) return true;
     }
     share = next;
   }

@@ -14,7 +14,7 @@ namespace sluice::http {
 // that have fallen behind are cut, the one that has been still for longest first; a request that then still gets
 // nothing is refused.
 //
-//   Counters::held == the sum of what all shares have taken and occupy <= Counters::limit
+//   Counters::held == the sum of what all shares have taken and occupy <= Counters::limit, unless that was lowered
 class BodyBudget {
  public:
   // An unfinished body may be cut when less than `pace_bytes` of it have come for this long.
@@ -37,6 +37,7 @@ class BodyBudget {
   }
   BodyBudget(const BodyBudget&) = delete;
 
+  void set_limit(std::uint64_t bytes) { counters_.limit = bytes; }
   // What the requests of one connection may hold together.
   [[nodiscard]] std::uint64_t connection_limit() const { return counters_.limit / 4; }
 

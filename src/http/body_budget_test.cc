@@ -49,6 +49,19 @@ TEST_F(BodyBudgetTest, CountsWhatIsTakenAndGivenBack) {
   EXPECT_EQ(counters.refused, 0u);
 }
 
+TEST_F(BodyBudgetTest, ALowerLimitTakesNothingAway) {
+  TestShare one(budget, connections[0]);
+  TestShare other(budget, connections[1]);
+  EXPECT_EQ(one.take(90'000), Taken::yes);
+  budget.set_limit(40'000);
+  EXPECT_EQ(one.bytes(), 90'000u);
+  EXPECT_EQ(other.take(1), Taken::no);
+  EXPECT_FALSE(other.occupy(1, 0));
+  one.release();
+  EXPECT_EQ(other.take(10'000), Taken::yes);
+  EXPECT_EQ(counters.held, 10'000u);
+}
+
 TEST_F(BodyBudgetTest, AConnectionHasAQuarter) {
   TestShare one(budget, connections[0]);
   TestShare other(budget, connections[0]);

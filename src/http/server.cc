@@ -1,5 +1,6 @@
 #include "http/server.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -17,6 +18,7 @@ constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer goes 
 constexpr Duration accept_pause = 50ms;
 constexpr std::size_t accepts_per_turn = 32;  // then those that have been accepted come first
 constexpr Duration accept_share_pause = 1ms;
+constexpr int last_turns = 4;  // in which nobody has waited at a listener that ends: io_uring tells of them later
 
 }  // namespace
 
@@ -28,9 +30,14 @@ std::vector<std::string> alpn_protocols(bool http1, bool http2) {
 }
 
 struct Server::Listener {
-  Listener(core::Reactor& reactor, bool secure) : stream(reactor), secure(secure) {}
+  enum class State : std::uint8_t { bound, listening, ending };
+
+  explicit Listener(core::Reactor& reactor) : stream(reactor) {}
   net::Stream stream;
-  bool secure;
+  core::Address address;
+  bool secure = false;
+  State state = State::bound;
+  core::TaskGroup::Member* task = nullptr;  // that accepts
 };
 
 struct Server::Shared {
@@ -65,25 +72,83 @@ void Server::cut() {
 
 Result<core::Address> Server::listen(const core::Address& address, bool secure) {
   SLUICE_ASSERT(!secure || tls_context_ != nullptr);
-  auto listener = std::make_unique<Listener>(reactor_, secure);
-  if (auto listening = reactor_.listen(listener->stream.handle(), address, {}); !listening) {
-    return std::unexpected(listening.error());
-  }
-  auto bound = reactor_.local_address(listener->stream.handle());
+  auto bound = bind(address);
   if (!bound) return bound;
-  listeners_.push_back(std::move(listener));
-  accepting_.spawn(accept(*listeners_.back()));
+  Listener& listener = *listeners_.back();
+  listener.secure = secure;
+  if (auto started = start(listener); !started) {
+    listeners_.pop_back();
+    return std::unexpected(started.error());
+  }
   return bound;
+}
+
+Result<core::Address> Server::bind(const core::Address& address) {
+  for (const auto& listener : listeners_) {
+    if (listener->state != Listener::State::ending && listener->address.text() == address.text()) return address;
+  }
+  auto listener = std::make_unique<Listener>(reactor_);
+  core::Handle& handle = listener->stream.handle();
+  if (auto bound = reactor_.bind(handle, address, core::ListenOptions().reuse_port); !bound) {
+    return std::unexpected(bound.error());
+  }
+  const auto bound = reactor_.local_address(handle);
+  if (!bound) return bound;
+  listener->address = *bound;
+  listeners_.push_back(std::move(listener));
+  return bound;
+}
+
+Result<void> Server::listen_on(std::span<const Listening> wanted) {
+  Result<void> result;
+  if (draining_) return result;
+  const auto find = [&](const Listener& listener) {
+    return std::ranges::find(wanted, listener.address.text(), [](const Listening& one) { return one.address.text(); });
+  };
+  std::erase_if(listeners_, [&](const auto& listener) {
+    return listener->state == Listener::State::bound && find(*listener) == wanted.end();
+  });
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    Listener& listener = *listeners_[i];
+    if (listener.state == Listener::State::ending) continue;
+    const auto found = find(listener);
+    if (found == wanted.end()) {
+      end(listener);
+      continue;
+    }
+    SLUICE_ASSERT(!found->secure || tls_context_ != nullptr);
+    listener.secure = found->secure;
+    if (listener.state == Listener::State::listening) continue;
+    if (auto started = start(listener); !started) result = started;
+  }
+  return result;
+}
+
+Result<void> Server::start(Listener& listener) {
+  auto started = reactor_.start_listening(listener.stream.handle(), core::ListenOptions().backlog);
+  if (!started) return started;
+  listener.state = Listener::State::listening;
+  accepting_.spawn(accept(listener), &listener.task);
+  return {};
+}
+
+// Whoever accepts may be waiting; what accepts instead of it ends by itself.
+void Server::end(Listener& listener) {
+  core::TaskGroup::cancel(*listener.task);
+  listener.state = Listener::State::ending;
+  accepting_.spawn(accept(listener), &listener.task);
 }
 
 core::Task<void> Server::accept(Listener& listener) {
   std::unique_ptr<h1::Connection> next;
   core::Handle& handle = listener.stream.handle();
   core::TurnShare turn(reactor_, accepts_per_turn);
-  for (;;) {
-    if (!handle.may_read) (void)co_await listener.stream.readable(never);
+  const bool ending = listener.state == Listener::State::ending;
+  for (int idle_turns = 0; idle_turns < last_turns;) {
+    if (!handle.may_read && !ending) (void)co_await listener.stream.readable(never);
     if (turn.spend(1)) co_await core::Sleep(reactor_, reactor_.now() + accept_share_pause);
     bool puts_off = false;
+    bool is_idle = false;
     try {
       if (!next) next = std::make_unique<h1::Connection>(*this);
       core::Address peer;
@@ -103,10 +168,12 @@ core::Task<void> Server::accept(Listener& listener) {
         } else if (!admit(*next)) {
           next.reset();
         } else {
-          next->set_peer(peer);
+          next->begin(peer);
           if (listener.secure) next->begin_with_tls(tls_context_);
           open(std::move(next));
         }
+      } else {
+        is_idle = true;
       }
     } catch (const std::bad_alloc&) {
       ++counters_.out_of_memory;
@@ -119,7 +186,10 @@ core::Task<void> Server::accept(Listener& listener) {
       (void)co_await listener.stream.readable(reactor_.now() + accept_pause);
       handle.may_read = true;
     }
+    idle_turns = is_idle && ending ? idle_turns + 1 : 0;
+    if (idle_turns != 0) co_await core::NextTurn(reactor_);
   }
+  std::erase_if(listeners_, [&](const auto& one) { return one.get() == &listener; });
 }
 
 void Server::tell_of_descriptors() {
@@ -220,6 +290,21 @@ void Server::cut_pinned(const Pinned& pinned) {
   }
 }
 
+void Server::set_options(ServerOptions options) {
+  options.most_body = std::max({options.most_body, options_.most_body, options_.body_limit});
+  const bool new_limits = options.header_limit != options_.header_limit ||
+                          options.target_limit != options_.target_limit || options.field_limit != options_.field_limit;
+  options_ = std::move(options);
+  bodies_.set_limit(options_.body_memory);
+  shared_->date_turn = never;
+  shared_->second = -1;
+  if (http2_) http2_->follow_options();
+  if (new_limits) spare_workspaces_.clear();
+  for (h1::Connection* connection = newest_; connection != nullptr; connection = connection->next_) {
+    connection->follow_options(new_limits);
+  }
+}
+
 std::unique_ptr<h1::Workspace> Server::take_workspace() {
   if (spare_workspaces_.empty()) {
     return std::make_unique<h1::Workspace>(h1::RequestLimits{
@@ -231,7 +316,7 @@ std::unique_ptr<h1::Workspace> Server::take_workspace() {
 }
 
 void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
-  if (spare_workspaces_.size() >= most_spare_workspaces) return;
+  if (workspace->outdated || spare_workspaces_.size() >= most_spare_workspaces) return;
   for (Buffer* buffer : {&workspace->input, &workspace->body, &workspace->output}) {
     if (buffer->capacity() > spare_buffer_bytes) buffer->release();
     buffer->clear();

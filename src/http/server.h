@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,12 @@ struct ServerOptions {
   std::uint32_t http2_streams = 100;  // requests of a connection at the same time: refused beyond it
 };
 
+// Where a server listens, and whether TLS is spoken there.
+struct Listening {
+  core::Address address;
+  bool secure = false;
+};
+
 // What such a server offers by ALPN, the preferred first.
 [[nodiscard]] std::vector<std::string> alpn_protocols(bool http1, bool http2);
 
@@ -113,9 +120,15 @@ class Server {
 
   // Starts to accept at once. Several cores may listen on the same address. `secure`: with TLS; set_tls() comes first.
   [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
+  // Binds the address, unless it is bound already; clients are refused there until listen_on() has it.
+  [[nodiscard]] Result<core::Address> bind(const core::Address& address);
+  // From now on the server listens on these addresses, all of them bound, and on no others. Removed ones still accept
+  // the clients that wait there. An error: one of them cannot be listened on; the others are.
+  [[nodiscard]] Result<void> listen_on(std::span<const Listening> wanted);
 
-  // ServerOptions::most_body is at least this from now on. It is never lowered: bodies may be on their way.
-  void raise_most_body(std::uint64_t bytes) { options_.most_body = std::max(options_.most_body, bytes); }
+  // For what begins from now on; open connections go on. Limits of headers hold from the next request of an HTTP/1.1
+  // connection, and for new connections of HTTP/2. `most_body` is never lowered: bodies may be on their way.
+  void set_options(ServerOptions options);
   // For connections from now on; open ones go on as they began.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
                std::shared_ptr<const net::tls::TicketKeys> tickets) {
@@ -141,6 +154,8 @@ class Server {
   friend class h1::Connection;
   struct Listener;
 
+  Result<void> start(Listener& listener);
+  void end(Listener& listener);
   core::Task<void> accept(Listener& listener);
   void tell_of_descriptors();
   // False: the connection is closed at once.

@@ -19,7 +19,8 @@ class ClockReactor final : public core::Reactor {
   std::int64_t wall_clock_ns() const override { return now_s * 1'000'000'000; }
   std::int64_t now_s = 1000;
 
-  Result<void> listen(core::Handle&, const core::Address&, const core::ListenOptions&) override { return no(); }
+  Result<void> bind(core::Handle&, const core::Address&, bool) override { return no(); }
+  Result<void> start_listening(core::Handle&, int) override { return no(); }
   Result<bool> accept(core::Handle&, core::Handle&, core::Address*) override { return no(); }
   Result<bool> connect(core::Handle&, const core::Address&) override { return no(); }
   Result<void> connect_result(core::Handle&) override { return no(); }

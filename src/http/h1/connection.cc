@@ -33,10 +33,7 @@ class Connection::Active {
   std::uint32_t& count_;
 };
 
-Connection::Connection(Server& server)
-    : Watch(stream_), server_(server), stream_(server.reactor_), may_be_http2_(server.options_.http2) {
-  stream_.set_slowest(server.options_.slowest_client);
-}
+Connection::Connection(Server& server) : Watch(stream_), server_(server), stream_(server.reactor_) {}
 
 Connection::~Connection() {
   unwatch();
@@ -48,6 +45,30 @@ void Connection::drain() {
   if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
   stream_.give_up_handshake();
+}
+
+void Connection::begin(const core::Address& peer) {
+  peer_ = peer.ip();
+  may_be_http2_ = server_.options_.http2;
+  stream_.set_slowest(server_.options_.slowest_client);
+}
+
+void Connection::follow_options(bool new_limits) {
+  const ServerOptions& options = server_.options_;
+  stream_.set_slowest(options.slowest_client);
+  if (new_limits && work_) work_->outdated = unusual_ = true;
+  if (options.http2) return;
+  may_be_http2_ = false;
+  if (http2_ != nullptr) http2_->go_away();
+}
+
+// What has been received is read again from its beginning, within the limits of now.
+void Connection::renew_workspace() {
+  auto fresh = server_.take_workspace();
+  fresh->input.swap(work_->input);
+  fresh->output.swap(work_->output);
+  fresh->parser.set_secure(secure());
+  work_ = std::move(fresh);
 }
 
 bool Connection::awaits_answer() const {
@@ -136,9 +157,16 @@ core::Task<Connection::Next> Connection::run() {
       co_await refuse(status_of(parsed.reason), describe(parsed.reason));
       co_return Next::end;
     }
-    if (overloaded_) {
-      co_await refuse(503, "The server has as many connections as it may.");
-      co_return Next::end;
+    if (unusual_) [[unlikely]] {
+      if (overloaded_) {
+        co_await refuse(503, "The server has as many connections as it may.");
+        co_return Next::end;
+      }
+      unusual_ = false;
+      if (work_->outdated) {
+        renew_workspace();
+        continue;
+      }
     }
 
     began_ = reactor.now();
@@ -241,6 +269,7 @@ core::Task<void> Connection::run_http2() {
   } becomes{http2_};
   http2_ = &connection;
   if (server_.draining_) connection.drain();
+  if (!server_.options_.http2) connection.go_away();  // it was agreed upon before
   if (overloaded_) {
     co_await connection.refuse(std::move(received));
   } else {

@@ -33,6 +33,7 @@ struct Workspace {
   Exchange exchange;
   RequestParser parser;
   const Body* sending = nullptr;  // by itself, because it is long
+  bool outdated = false;          // the server's limits are others now
 };
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
@@ -50,9 +51,10 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   ~Connection();
 
   [[nodiscard]] core::Handle& handle() { return stream_.handle(); }
-  void set_peer(const core::Address& peer) { peer_ = peer.ip(); }
+  // Its socket has been accepted.
+  void begin(const core::Address& peer);
   // Every request is refused with 503: the server has as many connections as it may.
-  void refuse_all() { overloaded_ = true; }
+  void refuse_all() { overloaded_ = unusual_ = true; }
 
   // It begins with a handshake.
   void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
@@ -73,6 +75,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   [[nodiscard]] bool awaits_answer() const;
   // The server is ending: an idle connection closes, another one closes after its answer.
   void drain();
+  // The server's options are others now; `new_limits`: those of heads too.
+  void follow_options(bool new_limits);
   // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
   void cut_answers_of(const void* owner);
   void cut_pinned(const Pinned& pinned);
@@ -125,6 +129,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
   [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
+  void renew_workspace();
   void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
@@ -139,6 +144,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   h2::Connection* http2_ = nullptr;  // what this connection has become
   Woken woken_ = Woken::readable;    // why run() runs
   bool overloaded_ = false;
+  bool unusual_ = false;       // it is overloaded, or the workspace may be outdated
   bool may_be_http2_ = false;  // nothing has come yet that HTTP/2 would not begin with
   Instant began_{};            // the request that is being answered
   Instant deadline_{};         // of the head that is being read

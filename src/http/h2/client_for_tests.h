@@ -106,10 +106,12 @@ class TestClient {
   std::int32_t get(const std::string& path, const TestFields& more = {}, const std::string& method = "GET") {
     return request(path, more, method, nullptr);
   }
-  // `body` is sent as the window allows; without `ends` the request stays open behind it.
+  // `body` is sent as the window allows; without `ends` the request stays open behind it, for say() and end_side().
   std::int32_t post(const std::string& path, std::string body, const TestFields& more = {}, bool ends = true) {
     bodies_.push_back(std::make_unique<Body>(Body{std::move(body), 0, ends}));
-    return request(path, more, "POST", bodies_.back().get());
+    const std::int32_t id = request(path, more, "POST", bodies_.back().get());
+    open_[id] = bodies_.back().get();
+    return id;
   }
   // CONNECT for another protocol (RFC 8441); then say() and end_side().
   std::int32_t open(const std::string& path, const TestFields& more = {}, const std::string& protocol = "websocket") {

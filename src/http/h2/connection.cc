@@ -51,6 +51,11 @@ void Connection::drain() {
   look_at_the_clock();
 }
 
+void Connection::go_away() {
+  session_.go_away();
+  if (!client_ended_) look_at_the_clock();
+}
+
 core::Task<void> Connection::read() {
   core::TurnShare turn(engine_.reactor, read_turn_bytes);
   for (;;) {

@@ -28,6 +28,8 @@ class Connection final : Session::Owner {
   // Instead: the server has as many connections as it may.
   core::Task<void> refuse(Buffer received);
   void drain();
+  // No requests after those that are on their way, please: the connection ends with the last of them.
+  void go_away();
   void cut_answers_of(const void* owner) { session_.cut_answers_of(owner); }
   void cut_pinned(const Pinned& pinned) { session_.cut_pinned(pinned); }
   [[nodiscard]] bool has_streams() const { return session_.has_streams(); }

@@ -465,5 +465,254 @@ TEST_F(ConnectionTest, AFloodIsClosedEvenIfNobodyListens) {
   }
 }
 
+// ---- Listeners and options that change while the server runs ----
+
+class ChangingServer : public ConnectionTest {
+ public:
+  // What the server answers to a request of HTTP/1.1 on a connection that is open.
+  std::string ask(Line& line, const std::string& path, const std::string& more = "") {
+    line.heard.clear();
+    line.raw = "PUT " + path + " HTTP/1.1\r\nHost: t\r\n" + more + "\r\n";
+    EXPECT_TRUE(run_until([&] { return line.ended || (line.raw.empty() && line.heard.contains("\r\n\r\n")); })) << path;
+    return line.heard.substr(0, line.heard.find("\r\n"));
+  }
+  int status(TestClient& client, const std::string& path) {
+    const auto id = client.get(path);
+    EXPECT_TRUE(run_until([&] { return client.answers[id].closed; })) << path;
+    return client.answers[id].status;
+  }
+  std::unique_ptr<Line> connect_to(const core::Address& to, TestClient* client = nullptr) {
+    address = to;
+    return connect(client);
+  }
+};
+
+const std::string ok = "HTTP/1.1 200 OK";
+
+TEST_F(ChangingServer, AnAddedAddressIsListenedOnOnlyWhenTheServerIsTold) {
+  serve();
+  const core::Address first = address;
+  const core::Address added = *server->bind(*core::Address::parse("127.0.0.1:0"));
+  EXPECT_EQ(server->bind(added)->text(), added.text()) << "once";
+  auto early = connect_to(added);
+  EXPECT_TRUE(run_until([&] { return early->ended; }));
+  EXPECT_FALSE(early->connected);
+
+  const Listening both[] = {{first}, {added}};
+  ASSERT_TRUE(server->listen_on(both));
+  for (const core::Address& to : {first, added}) {
+    auto line = connect_to(to);
+    EXPECT_EQ(ask(*line, "/own/3/1"), ok) << to.text();
+  }
+}
+
+TEST_F(ChangingServer, AnAddressThatIsNotListenedOnIsLetGoOf) {
+  serve();
+  const core::Address bound = *server->bind(*core::Address::parse("127.0.0.1:0"));
+  core::Handle other;
+  EXPECT_FALSE(reactor->bind(other, bound, false));
+  const Listening first[] = {{address}};
+  ASSERT_TRUE(server->listen_on(first));
+  EXPECT_TRUE(reactor->bind(other, bound, false));
+  reactor->close(other);
+}
+
+TEST_F(ChangingServer, ARemovedAddressServesThoseThatWaitThere) {
+  serve();
+  const core::Address kept = address;
+  const core::Address removed = *server->listen(*core::Address::parse("unix:/removed"));
+  auto open = connect_to(removed);
+  EXPECT_EQ(ask(*open, "/own/3/1"), ok);
+  std::vector<std::unique_ptr<Line>> waiting;
+  for (int i = 0; i < 100; ++i) waiting.push_back(connect_to(removed));  // more than are accepted in one turn
+  EXPECT_EQ(server->counters().accepted, 1u);
+  const Listening rest[] = {{kept}};
+  ASSERT_TRUE(server->listen_on(rest));
+  for (const auto& line : waiting) {
+    ASSERT_TRUE(line->connected);
+    EXPECT_EQ(ask(*line, "/own/3/1"), ok);
+  }
+  EXPECT_EQ(ask(*open, "/own/3/1"), ok);
+  auto late = connect_to(removed);
+  EXPECT_TRUE(run_until([&] { return late->ended; }));
+  EXPECT_FALSE(late->connected);
+  auto line = connect_to(kept);
+  EXPECT_EQ(ask(*line, "/own/3/1"), ok);
+  // The address may be had again.
+  ASSERT_TRUE(server->listen(removed));
+  auto again = connect_to(removed);
+  EXPECT_EQ(ask(*again, "/own/3/1"), ok);
+}
+
+TEST_F(ChangingServer, ARemovedAddressEndsWithTheServer) {
+  serve();
+  ASSERT_TRUE(server->listen_on({}));
+  server->drain();
+  EXPECT_TRUE(run_until([&] { return server->drained(); }));
+}
+
+TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
+  serve();
+  const std::string longer = "/own/3/1/" + std::string(200, 'x');
+  auto idle = connect(nullptr);
+  EXPECT_EQ(ask(*idle, longer), ok);
+  auto spare = connect(nullptr);  // whose workspace waits for the next one
+  EXPECT_EQ(ask(*spare, longer), ok);
+  auto busy = connect(nullptr);
+  busy->raw = "PUT /later/3/1 HTTP/1.1\r\nHost: t\r\n\r\n";
+  auto lender = connect(nullptr);
+  lender->raw = busy->raw;
+  ASSERT_TRUE(run_until([&] { return handler->waiting == 2; }));
+  auto half = connect(nullptr);
+  half->raw = "PUT " + longer + " HTTP/1.1\r\nHos";
+  ASSERT_TRUE(run_until([&] { return half->raw.empty(); }));
+  TestClient client;
+  auto multiplexed = connect(&client);
+  EXPECT_EQ(status(client, longer), 200);
+
+  options.target_limit = 100;
+  server->set_options(options);
+  // The second one of these comes while the first is still answered.
+  busy->raw = "PUT " + longer + " HTTP/1.1\r\nHost: t\r\n\r\n";
+  ASSERT_TRUE(run_until([&] { return lender->heard.ends_with(pattern(1, 3)); }));
+  auto borrower = connect(nullptr);  // whose workspace would be what that one had
+  EXPECT_EQ(ask(*borrower, longer).substr(0, 12), "HTTP/1.1 414");
+  half->raw = "t: t\r\n\r\n";
+  for (const auto& line : {&busy, &half}) EXPECT_TRUE(run_until([&] { return (*line)->ended; }));
+  EXPECT_TRUE(busy->heard.starts_with(ok));
+  EXPECT_EQ(busy->heard.substr(busy->heard.find("HTTP/1.1 ", 1)).substr(0, 12), "HTTP/1.1 414");
+  EXPECT_EQ(half->heard.substr(0, 12), "HTTP/1.1 414");
+  EXPECT_EQ(ask(*idle, longer).substr(0, 12), "HTTP/1.1 414");
+  EXPECT_EQ(status(client, longer), 200) << "it was told of other limits";
+  TestClient next_client;
+  auto next = connect(&next_client);
+  EXPECT_EQ(status(next_client, longer), 414);
+
+  EXPECT_EQ(ask(*spare, "/own/3/1"), ok);
+  options.target_limit = 8 * 1024;
+  server->set_options(options);
+  EXPECT_EQ(ask(*spare, longer), ok);
+}
+
+TEST_F(ChangingServer, ARequestThatIsReadAgainIsAnsweredOnce) {
+  serve();
+  auto line = connect(nullptr);
+  for (const std::size_t limit : {10u, 20u, 128u}) {
+    line->heard.clear();
+    line->raw = "PUT /own/3/1 HTTP/1.1\r\nHost: t\r\n";
+    ASSERT_TRUE(run_until([&] { return line->raw.empty(); }));
+    options.field_limit = limit;
+    server->set_options(options);
+    line->raw = "A: b\r\n\r\nPUT /own/4/2 HTTP/1.1\r\nHost: t\r\n\r\n";
+    EXPECT_TRUE(run_until([&] { return line->heard.ends_with(pattern(2, 4)); }));
+    EXPECT_TRUE(line->heard.contains(pattern(1, 3) + "HTTP/1.1 200 OK"));
+  }
+  EXPECT_EQ(handler->requests, 6);
+}
+
+TEST_F(ChangingServer, FieldsOfAnswersChangeOnOpenConnections) {
+  serve();
+  auto line = connect(nullptr);
+  TestClient client;
+  auto multiplexed = connect(&client);
+  ask(*line, "/own/3/1");
+  EXPECT_TRUE(line->heard.contains("Server: sluice\r\n")) << line->heard;
+  EXPECT_EQ(status(client, "/own/3/1"), 200);
+  options.server_name = "another";
+  options.fields = {{"X-Added", "1"}};
+  server->set_options(options);
+  ask(*line, "/own/3/1");
+  EXPECT_TRUE(line->heard.contains("Server: another\r\n") && line->heard.contains("X-Added: 1\r\n")) << line->heard;
+  EXPECT_EQ(status(client, "/own/3/1"), 200);
+  EXPECT_EQ(client.answers[3].fields["server"], "another");
+  EXPECT_EQ(client.answers[3].fields["x-added"], "1");
+  options.server_name = "";
+  options.fields = {};
+  server->set_options(options);
+  ask(*line, "/own/3/1");
+  EXPECT_FALSE(line->heard.contains("Server:") || line->heard.contains("X-Added")) << line->heard;
+  EXPECT_EQ(status(client, "/own/3/1"), 200);
+  EXPECT_FALSE(client.answers[5].fields.contains("server") || client.answers[5].fields.contains("x-added"));
+}
+
+TEST_F(ChangingServer, WithoutHttp2OpenConnectionsAreToldToGo) {
+  serve();
+  TestClient client;
+  auto line = connect(&client);
+  const auto talk = client.open("/echo");
+  const auto running = client.get("/waits/5000/1");
+  auto silent = connect(nullptr);
+  ASSERT_TRUE(run_until([&] { return handler->sources == 1 && handler->upgrades == 1 && silent->connected; }));
+  options.http2 = false;
+  server->set_options(options);
+  EXPECT_TRUE(run_until([&] { return client.answers[running].closed && client.goaways.size() == 2; }));
+  EXPECT_EQ(client.answers[running].body, pattern(1, 5000));
+  EXPECT_EQ(client.goaways.back().second, 0u);
+  // What has been upgraded lives on until it ends.
+  client.say(talk, "still here");
+  EXPECT_TRUE(run_until([&] { return client.answers[talk].body == "still here"; }));
+  EXPECT_FALSE(line->ended);
+  client.end_side(talk);
+  EXPECT_TRUE(run_until([&] { return line->ended; }));
+  auto after = connect(nullptr);
+  for (Line* one : {silent.get(), after.get()}) {
+    one->raw = preface_text;
+    EXPECT_TRUE(run_until([&] { return one->ended; }));
+    EXPECT_TRUE(one->heard.starts_with("HTTP/1.1 4")) << one->heard;
+  }
+  options.http2 = true;
+  server->set_options(options);
+  TestClient again;
+  auto next = connect(&again);
+  EXPECT_EQ(status(again, "/own/3/1"), 200);
+}
+
+TEST_F(ChangingServer, FewerConnectionsCloseNobody) {
+  serve();
+  std::vector<std::unique_ptr<Line>> open;
+  for (int i = 0; i < 3; ++i) {
+    open.push_back(connect(nullptr));
+    EXPECT_EQ(ask(*open.back(), "/own/3/1"), ok);
+  }
+  options.connections = 1;
+  server->set_options(options);
+  for (const auto& line : open) EXPECT_EQ(ask(*line, "/own/3/1"), ok);
+  auto more = connect(nullptr);
+  EXPECT_EQ(ask(*more, "/own/3/1").substr(0, 12), "HTTP/1.1 503");
+  options.connections = 10;
+  server->set_options(options);
+  auto last = connect(nullptr);
+  EXPECT_EQ(ask(*last, "/own/3/1"), ok);
+}
+
+TEST_F(ChangingServer, ABodyThatIsOnItsWayMayBeAsLongAsItMightWhenItBegan) {
+  options.body_limit = 20'000;
+  serve();
+  TestClient client;
+  auto multiplexed = connect(&client);
+  const auto running = client.post("/echo", pattern(1, 10'000), {}, false);
+  auto line = connect(nullptr);
+  const std::string chunk = "2710\r\n" + pattern(1, 10'000) + "\r\n";
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+  line->raw = head + chunk;
+  ASSERT_TRUE(run_until([&] { return handler->read == 20'000; }));
+  options.body_limit = 5'000;
+  server->set_options(options);
+  client.say(running, pattern(2, 1000));
+  client.end_side(running);
+  EXPECT_TRUE(run_until([&] { return client.answers[running].closed; }));
+  EXPECT_EQ(client.answers[running].body, pattern(1, 10'000) + pattern(2, 1000));
+  line->raw = "3e8\r\n" + pattern(2, 1000) + "\r\n0\r\n\r\n";
+  EXPECT_TRUE(run_until([&] { return line->heard.ends_with(pattern(2, 1000)); }));
+  EXPECT_TRUE(line->heard.starts_with(ok)) << line->heard.substr(0, 200);
+  line->heard.clear();
+  line->raw = head + chunk + "0\r\n\r\n";
+  EXPECT_TRUE(run_until([&] { return line->ended; }));
+  EXPECT_EQ(line->heard.substr(0, 12), "HTTP/1.1 413");
+  const auto refused = client.post("/echo", pattern(1, 10'000));
+  EXPECT_TRUE(run_until([&] { return client.answers[refused].closed; }));
+  EXPECT_EQ(client.answers[refused].status, 413);
+}
+
 }  // namespace
 }  // namespace sluice::http::h2

@@ -22,29 +22,36 @@ Engine::Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptio
       options(options),
       observer(observer),
       counters(counters),
-      bodies(bodies),
-      limits{.size = options.header_limit, .target_size = options.target_limit, .fields = options.field_limit} {
+      bodies(bodies) {
   if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&session_options) != 0) {
     throw std::bad_alloc();
   }
   Session::install(*callbacks);
   spare_streams_.reserve(most_spare_streams);
+  nghttp2_option_set_no_auto_window_update(session_options, 1);
+  nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
+  nghttp2_option_set_no_closed_streams(session_options, 1);
+  nghttp2_option_set_max_send_header_block_length(session_options, 1024 * 1024);
+  // The guard's limits are met first, and end a connection with a better reason than nghttp2's would.
+  nghttp2_option_set_stream_reset_rate_limit(session_options, 10 * FrameGuard::reset_burst, 10'000);
+  nghttp2_option_set_max_outbound_ack(session_options, 2 * FrameGuard::idle_frame_burst);
+  follow_options();
+}
+
+void Engine::follow_options() {
+  limits = {.size = options.header_limit, .target_size = options.target_limit, .fields = options.field_limit};
   const auto add = [](auto& to, const auto& fields) {
     for (auto [name, value] : fields) {
       for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
       to.emplace_back(std::move(name), std::move(value));
     }
   };
-  for (auto& to : configured_fields) add(to, options.fields);
+  for (auto& to : configured_fields) {
+    to.clear();
+    add(to, options.fields);
+  }
   add(configured_fields[1], options.secure_fields);
-  nghttp2_option_set_no_auto_window_update(session_options, 1);
-  nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
-  nghttp2_option_set_no_closed_streams(session_options, 1);
   nghttp2_option_set_peer_max_concurrent_streams(session_options, options.http2_streams);
-  nghttp2_option_set_max_send_header_block_length(session_options, 1024 * 1024);
-  // The guard's limits are met first, and end a connection with a better reason than nghttp2's would.
-  nghttp2_option_set_stream_reset_rate_limit(session_options, 10 * FrameGuard::reset_burst, 10'000);
-  nghttp2_option_set_max_outbound_ack(session_options, 2 * FrameGuard::idle_frame_burst);
   nghttp2_option_set_max_continuations(session_options, FrameGuard(options.header_limit).most_continuations() + 1);
 }
 

@@ -30,6 +30,8 @@ class Engine {
 
   [[nodiscard]] std::unique_ptr<Stream> take_stream();
   void give_back(std::unique_ptr<Stream> stream);
+  // The options are others now: for the sessions and answers from now on.
+  void follow_options();
   // Of this turn, as an answer's Date field has it; it stays in its place and is right until the answer is sent.
   [[nodiscard]] std::string_view date();
 
@@ -39,7 +41,7 @@ class Engine {
   Observer* const observer;
   Server::Counters& counters;
   BodyBudget& bodies;
-  const HeadLimits limits;
+  HeadLimits limits;  // of new sessions
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
   // What every answer has besides Date and Server, the names in lower case; [1]: over TLS.

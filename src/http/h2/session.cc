@@ -236,7 +236,8 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
     : engine_(engine),
       owner_(owner),
       peer_(peer),
-      guard_(engine.options.header_limit),
+      limits_(engine.limits),
+      guard_(limits_.size),
       secure_(secure),
       idle_since_(engine.reactor.now()),
       owes_since_(engine.reactor.now()) {
@@ -247,7 +248,7 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
   const std::array<nghttp2_settings_entry, 5> settings{{
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options().http2_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, stream_window},
-      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(options().header_limit)},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits_.size)},
       // No tree of dependencies, so that there is none to rearrange all the time (RFC 9218, 2.1).
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
       {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
@@ -344,15 +345,15 @@ int Session::begin_headers(std::int32_t id) {
 
 int Session::got_field(std::string_view name, std::string_view value, bool name_is_known) {
   // A few bytes may stand for a long field again and again: beyond what any honest client sends that is an attack.
-  const std::size_t limit = options().header_limit;
+  const std::size_t limit = limits_.size;
   if (in_head_ == nullptr) {
     trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;
     if (name.starts_with(':') || !is_allowed_field(name, value, name_is_known)) trailers_malformed_ = true;
     if (trailer_bytes_ <= decoded_factor * limit) return 0;
   } else {
     RequestHead& head = in_head_->head;
-    head.add(in_head_->arena, name, value, name_is_known, engine_.limits);
-    if (head.bytes() <= decoded_factor * limit && head.count() <= decoded_factor * options().field_limit) return 0;
+    head.add(in_head_->arena, name, value, name_is_known, limits_);
+    if (head.bytes() <= decoded_factor * limit && head.count() <= decoded_factor * limits_.fields) return 0;
   }
   guard_.header_decodes_to_too_much();
   return NGHTTP2_ERR_PAUSE;
@@ -469,7 +470,7 @@ void Session::run_ready() {
 
 void Session::start(Stream& stream) {
   Request& request = stream.exchange.request;
-  Refusal refusal = stream.head.finish(stream.arena, known_authority_, engine_.limits, request);
+  Refusal refusal = stream.head.finish(stream.arena, known_authority_, limits_, request);
   const std::uint64_t most = std::max(options().body_limit, options().most_body);
   if (!refusal && stream.body_refusal == 503) refusal = {503, describe_body_refusal(503)};
   if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
@@ -702,7 +703,7 @@ void Session::release(Stream& stream) {
 // ---- What time brings ----
 
 void Session::drain() {
-  announce_drain();
+  go_away();
   for (Tunnel* tunnel = tunnels_; tunnel != nullptr;) {  // it may end while it is told
     Tunnel* const next = tunnel->next();
     tunnel->upgrade().drain();
@@ -710,7 +711,7 @@ void Session::drain() {
   }
 }
 
-void Session::announce_drain() {
+void Session::go_away() {
   if (drain_ != Drain::no || given_up_ || broken_) return;
   drain_ = Drain::announced;
   drain_until_ = engine_.reactor.now() + drain_patience;

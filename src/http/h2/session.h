@@ -63,6 +63,8 @@ class Session {
 
   // The server is ending: the client is told, and upgrades are; requests that were on their way are still answered.
   void drain();
+  // The client is told to send no further requests here.
+  void go_away();
   // Resets the streams whose answer's body `owner` keeps alive, and lets go of it.
   void cut_answers_of(const void* owner);
   void cut_pinned(const Pinned& pinned);
@@ -87,7 +89,6 @@ class Session {
 
   void feed(std::string_view bytes);
   void give_up(std::uint32_t error_code);
-  void announce_drain();
   void finish_drain();
 
   [[nodiscard]] std::uint32_t& active(const Request& request);
@@ -139,6 +140,7 @@ class Session {
   Owner& owner_;
   const std::string_view peer_;
   nghttp2_session* session_ = nullptr;
+  const HeadLimits limits_;  // that the client was told of
   FrameGuard guard_;
   Stream* newest_ = nullptr;
   std::size_t streams_ = 0;
