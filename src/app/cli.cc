@@ -12,7 +12,8 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 6> commands = {"serve", "check", "test", "import", "store", "reference"};
+constexpr std::array<std::string_view, 7> commands = {"serve",  "check", "reload",   "test",
+                                                      "import", "store", "reference"};
 
 // A first word that is no command, which the library only calls a missing one.
 std::string unknown_command(std::string_view word) {
@@ -44,6 +45,14 @@ Command parse_command_line(int argc, const char* const* argv) {
 
   CLI::App* serve = app.add_subcommand("serve", "Run what the configuration says, until SIGTERM");
   CLI::App* check = app.add_subcommand("check", "Say what is wrong with the configuration, and exit");
+  CLI::App* reload = app.add_subcommand("reload", "Have a server that runs read its configuration again");
+  reload->add_option("--admin", command.admin, "Where its admin listener is: http://ADDRESS:PORT, or unix:PATH")
+      ->capture_default_str()
+      ->option_text("URL  (default: http://127.0.0.1:8081)");
+  reload->footer(
+      "Exit codes: 0 it answers by the new configuration; 1 it cannot be reached, or refused to; 2 the command line is "
+      "wrong; 3 the configuration is wrong, and nothing has changed.");
+  reload->callback([&] { command.action = Command::Action::reload; });
   CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
   CLI::App* store = app.add_subcommand("store", "Tend the files of [store.NAME]");
   store->require_subcommand(1);

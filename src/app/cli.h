@@ -22,6 +22,7 @@ struct Command {
     check,        // only say what is wrong with `file`
     test,         // run what `suites` says
     import_,      // what `import_options` says
+    reload,       // have the server at `admin` read its configuration again
     store_gc,     // remove the files that nothing uses from the stores of `file`
     reference,    // print the reference of all keys
     print,        // print `text` and exit with exit_ok: --help, --version
@@ -33,6 +34,7 @@ struct Command {
   suite::RunOptions suites;
   import::Options import_options;
   bool dry_run = false;
+  std::string admin = "http://127.0.0.1:8081";
   std::string text;
 };
 

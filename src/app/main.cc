@@ -8,6 +8,7 @@
 #include "app/import/import.h"
 #include "app/policy_keys.h"
 #include "app/prepare.h"
+#include "app/reload_command.h"
 #include "app/serve.h"
 #include "app/statement_errors.h"
 #include "app/store_gc.h"
@@ -32,6 +33,8 @@ int run(const Command& command) {
       return import::run_import(command.import_options, stdout, stderr);
     case Command::Action::test:
       return suite::run_suites(command.suites, stdout, stderr);
+    case Command::Action::reload:
+      return request_reload(command.admin, stdout, stderr);
     case Command::Action::store_gc:
     case Command::Action::serve:
     case Command::Action::check:

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "http/fields.h"
@@ -16,38 +15,33 @@
 namespace sluice::app::suite {
 namespace {
 
+constexpr Duration connect_timeout = 10s;
+
 class Socket {
  public:
-  explicit Socket(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) {
-      errno = ENAMETOOLONG;
-      return;
-    }
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    descriptor_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor_ < 0) return;
-    connected_ = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  explicit Socket(const core::Address& server)
+      : descriptor_(::socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    if (descriptor_ < 0 || ::connect(descriptor_, server.get(), server.size()) != 0) error_ = errno;
   }
   Socket(const Socket&) = delete;
   ~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  [[nodiscard]] bool connected() const { return connected_; }
+  // Of connect(): 0 when it is connected, EINPROGRESS while that takes.
+  [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:
   int descriptor_ = -1;
-  bool connected_ = false;
+  int error_ = 0;
 };
 
-// Why the wait ended without anything to do; empty: there is something.
-std::string wait_for(int descriptor, short events, Instant deadline, Signals& signals) {
+// Why the wait ended without anything to do; empty: there is something. `late`: what to say at the deadline.
+std::string wait_for(int descriptor, short events, Instant deadline, const char* late, Signals& signals) {
   for (;;) {
     if (signals.interrupted()) return "interrupted by a signal";
     const Duration left = deadline - now();
-    if (left <= 0ns) return "no complete answer within the step's timeout";
+    if (left <= 0ns) return late;
     pollfd waits[2] = {{descriptor, events, 0}, {signals.descriptor(), POLLIN, 0}};
     const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
     if (::poll(waits, 2, static_cast<int>(std::min<std::int64_t>(left_ms, 60'000))) < 0 && errno != EINTR) {
@@ -55,6 +49,19 @@ std::string wait_for(int descriptor, short events, Instant deadline, Signals& si
     }
     if (waits[0].revents != 0) return {};
   }
+}
+
+// Why it is not connected; empty: it is.
+std::string finish_connecting(const Socket& socket, Instant deadline, Signals& signals) {
+  int error = socket.error();
+  if (error == EINPROGRESS) {
+    const Instant until = std::min(deadline, now() + connect_timeout);
+    if (auto why = wait_for(socket.descriptor(), POLLOUT, until, "no answer in time", signals); !why.empty())
+      return why;
+    socklen_t size = sizeof error;
+    if (::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  }
+  return error == 0 ? std::string() : std::strerror(error);
 }
 
 }  // namespace
@@ -93,13 +100,14 @@ std::expected<std::string, std::string> write_request(const RequestText& request
   return text;
 }
 
-std::expected<Answer, std::string> send_request(const std::string& socket_path, const RequestText& request,
+std::expected<Answer, std::string> send_request(const core::Address& server, const RequestText& request,
                                                 Instant deadline, Signals& signals) {
   const auto bytes = write_request(request);
   if (!bytes) return std::unexpected(bytes.error());
-  const Socket socket(socket_path);
-  if (!socket.connected())
-    return std::unexpected(fmt::format("cannot connect to the server: {}", std::strerror(errno)));
+  const Socket socket(server);
+  if (const auto why = finish_connecting(socket, deadline, signals); !why.empty()) {
+    return std::unexpected("cannot connect to the server: " + why);
+  }
   ResponseReader reader(request.method);
   std::string_view rest = *bytes;
   std::string block(64 << 10, '\0');
@@ -120,12 +128,13 @@ std::expected<Answer, std::string> send_request(const std::string& socket_path, 
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return std::unexpected(fmt::format("the connection broke: {}", std::strerror(errno)));
     const auto events = static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT);
-    if (auto why = wait_for(socket.descriptor(), events, deadline, signals); !why.empty()) {
+    constexpr const char* late = "no complete answer within the step's timeout";
+    if (auto why = wait_for(socket.descriptor(), events, deadline, late, signals); !why.empty()) {
       return std::unexpected(std::move(why));
     }
   }
 }
 
-bool can_connect(const std::string& socket_path) { return Socket(socket_path).connected(); }
+bool can_connect(const core::Address& server) { return Socket(server).error() == 0; }
 
 }  // namespace sluice::app::suite

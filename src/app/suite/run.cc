@@ -222,7 +222,7 @@ class Run {
     const Instant deadline = now() + step.options.timeout.value_or(suite_.options.timeout);
     StepRun step_run(suite_, step, variables);
     if (step.is_request()) {
-      step_run.run_request(server_.socket_path(), deadline, signals_);
+      step_run.run_request(server_.address(), deadline, signals_);
     } else {
       step_run.run_statement(*databases_.at(step.options.database.value), deadline);
     }

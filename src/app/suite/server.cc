@@ -43,10 +43,12 @@ Server::~Server() {
 }
 
 std::expected<void, Server::Failure> Server::start(config::Config config, Instant deadline, Signals& signals) {
-  socket_path_ = folder_ + "/server.sock";
+  const auto address = core::Address::from_path(folder_ + "/server.sock");
+  if (!address) return std::unexpected(Failure{folder_ + ": the path is too long for a socket in it", exit_failure});
+  address_ = *address;
   log_path_ = folder_ + "/server.log";
   ServerOptions& server = config.options.server;
-  server.listen = {Located<std::string>("unix:" + socket_path_)};
+  server.listen = {Located<std::string>(address_.text())};
   server.tls.reset();
   server.http1 = true;
   server.cores = 1;
@@ -65,7 +67,7 @@ std::expected<void, Server::Failure> Server::start(config::Config config, Instan
       if (said.empty()) said = how_it_ended(status_);
       return std::unexpected(Failure{std::move(said), code});
     }
-    if (can_connect(socket_path_)) {
+    if (can_connect(address_)) {
       serving_ = true;
       return {};
     }

@@ -9,6 +9,7 @@
 #include "app/config/load.h"
 #include "app/suite/signals.h"
 #include "base/time.h"
+#include "core/address.h"
 
 namespace sluice::app::suite {
 
@@ -35,7 +36,7 @@ class Server {
   // How it has ended by itself, such as "signal 11"; empty: it runs.
   [[nodiscard]] std::string death();
 
-  [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
+  [[nodiscard]] const core::Address& address() const { return address_; }
   // What it has written to its log behind the first `from` bytes; and how many there are.
   [[nodiscard]] std::string log(std::size_t from = 0) const;
   [[nodiscard]] std::size_t log_size() const;
@@ -45,7 +46,7 @@ class Server {
   [[nodiscard]] bool ended();  // reaps it
 
   std::string folder_;
-  std::string socket_path_;
+  core::Address address_;
   std::string log_path_;
   pid_t child_ = -1;
   int status_ = 0;  // as waitpid() gives it

@@ -168,7 +168,7 @@ bool StepRun::prepare_body(RequestText& request) {
   return true;
 }
 
-void StepRun::run_request(const std::string& socket_path, Instant deadline, Signals& signals) {
+void StepRun::run_request(const core::Address& server, Instant deadline, Signals& signals) {
   RequestText request;
   request.method = step_.method;
   auto target = expand(step_.target, variables_, escape_segment);
@@ -192,7 +192,7 @@ void StepRun::run_request(const std::string& socket_path, Instant deadline, Sign
   if (!text) return problem(text.error());
   sent_ = *text;
   std::erase(sent_, '\r');
-  auto answer = send_request(socket_path, request, deadline, signals);
+  auto answer = send_request(server, request, deadline, signals);
   if (!answer) return problem(answer.error());
   judge(std::move(*answer));
 }

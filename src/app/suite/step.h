@@ -13,6 +13,7 @@
 #include "app/suite/tap.h"
 #include "app/suite/variables.h"
 #include "base/time.h"
+#include "core/address.h"
 
 namespace sluice::app::suite {
 
@@ -24,7 +25,7 @@ class StepRun {
   StepRun(const Suite& suite, const Step& step, Variables& variables)
       : suite_(suite), step_(step), variables_(variables) {}
 
-  void run_request(const std::string& socket_path, Instant deadline, Signals& signals);
+  void run_request(const core::Address& server, Instant deadline, Signals& signals);
   void run_statement(Database& database, Instant deadline);
 
   [[nodiscard]] bool passed() const { return problems_.empty(); }
