@@ -82,7 +82,7 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
                   log, plan_->names, databases_[options.index_of_database(log->options.database.value)], reactor);
   }
   const auto& tls = options.server.tls;
-  if (tls && tls->redirect.value) redirect_.emplace(router_);
+  if (tls && tls->redirect.value) dispatcher_ = &redirect_.emplace(router_);
 }
 
 Site::~Site() = default;

@@ -40,9 +40,7 @@ class Site final : public http::Pinned {
   void build();
   [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
   // Whom requests come to first.
-  [[nodiscard]] http::Dispatcher& dispatcher() {
-    return redirect_ ? static_cast<http::Dispatcher&>(*redirect_) : router_;
-  }
+  [[nodiscard]] http::Dispatcher& dispatcher() { return *dispatcher_; }
   // Where requests without TLS are sent to, if they are.
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
@@ -100,6 +98,7 @@ class Site final : public http::Pinned {
   const std::shared_ptr<http::compress::Compression> compression_;  // null: off
   http::Router router_;
   std::optional<http::HttpsRedirect> redirect_;  // in front of them, where it is asked for
+  http::Dispatcher* dispatcher_ = &router_;
 };
 
 }  // namespace sluice::app

@@ -102,7 +102,7 @@ class Worker final : http::Observer, http::Dispatcher {
   friend class Site;
   void completed(const http::Completion& completion) override;
   [[nodiscard]] core::Async<http::Response> dispatch(http::Exchange& exchange) override {
-    exchange.pin = http::Pin(*site_);
+    exchange.pin.hold(*site_);
     return site_->dispatcher().dispatch(exchange);
   }
   void set_server_options(const Plan& plan);

@@ -34,7 +34,7 @@ void Exchange::filter_slowly(Response& response) {
   for (std::size_t i = asked_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
 }
 
-void Exchange::end_slowly(const Outcome& outcome) {
+void Exchange::end_slowly(Outcome outcome) {
   while (asked_ != 0) {
     --asked_;
     filters_[asked_]->ended(*this, slots_[asked_], outcome);

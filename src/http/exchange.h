@@ -50,7 +50,7 @@ class Exchange {
   void filter(Response& response) {
     if (asked_ != 0) filter_slowly(response);
   }
-  void end(const Outcome& outcome) {
+  void end(Outcome outcome) {
     if (asked_ != 0) end_slowly(outcome);
   }
   // Ends it, and forgets what filters and the router found: ready for the next request. The response is gone before.
@@ -66,8 +66,9 @@ class Exchange {
  private:
   [[nodiscard]] core::Async<std::optional<Response>> ask_next();
   [[nodiscard]] core::Task<std::optional<Response>> ask_rest(core::Task<std::optional<Response>> first);
-  void filter_slowly(Response& response);
-  void end_slowly(const Outcome& outcome);
+  // Not inlined: most exchanges have no filters.
+  [[gnu::noinline]] void filter_slowly(Response& response);
+  [[gnu::noinline]] void end_slowly(Outcome outcome);
 
   std::span<Filter* const> filters_;
   std::size_t asked_ = 0;  // filters, of which before() was called

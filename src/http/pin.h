@@ -41,6 +41,12 @@ class Pin {
   ~Pin() { release(); }
 
   [[nodiscard]] bool holds(const Pinned& pinned) const { return pinned_ == &pinned; }
+  // Precondition: it holds nothing.
+  void hold(Pinned& pinned) {
+    SLUICE_ASSERT(pinned_ == nullptr);
+    pinned_ = &pinned;
+    ++pinned.pins_;
+  }
   void release() {
     if (pinned_ == nullptr) return;
     Pinned& pinned = *std::exchange(pinned_, nullptr);

@@ -22,7 +22,7 @@ struct Workspace {
   explicit Workspace(const RequestLimits& limits) : parser(exchange.request, limits) {}
 
   void forget_request() {
-    exchange.reset();
+    if (parser.in_request()) exchange.reset();  // else it was reset before, and no request has come since
     parser.reset();
   }
 

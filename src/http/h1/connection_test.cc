@@ -11,6 +11,7 @@
 
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
+#include "http/claims.h"
 #include "http/server.h"
 #include "http/spans_for_tests.h"
 #include "net/stream.h"
@@ -273,6 +274,37 @@ TEST_F(Leaving, NotAtAll) {
   EXPECT_TRUE(answer.ends_with("\r\n\r\nhello")) << answer;
   EXPECT_EQ(handler_->finished, 1);
   EXPECT_EQ(server_->counters().open, 1u);
+}
+
+// Notes whether the request comes with what was learned about another, and learns something about it.
+Task<Response> learn(core::Reactor& reactor, Request& request, std::string& seen) {
+  const bool is_new = !request.findings.claims && request.findings.claims_end_s == Findings{}.claims_end_s &&
+                      request.extension.empty() && request.route == 0;
+  seen += is_new ? "new " : "FOREIGN ";
+  request.findings = {.claims = Claims::parse("{}"), .claims_end_s = 1};
+  request.extension = ".csv";
+  request.route = 7;
+  if (request.path == "/waits") co_await core::Sleep(reactor, reactor.now() + long_time);
+  co_return Response{};
+}
+
+TEST_F(Leaving, WhatWasLearnedEndsWithItsRequest) {
+  const auto get = [](std::string_view path) { return "GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\n\r\n"; };
+  start(learn);
+  send(get("/") + get("/"));  // in one piece, then from an idle connection
+  send(get("/"));
+  EXPECT_EQ(handler_->seen, "new new new ");
+  send(get("/waits"));
+  reset();
+  EXPECT_EQ(statuses_.list, (std::vector{200, 200, 200, 499}));
+  net::Stream next(reactor_);
+  tasks_.spawn([](net::Stream& client, core::Address to, std::string text) -> Task<void> {
+    EXPECT_TRUE(co_await client.connect(to, never));
+    iovec part{text.data(), text.size()};
+    EXPECT_TRUE(co_await client.write({&part, 1}, long_time));
+  }(next, address_, get("/")));
+  pass(10ms);
+  EXPECT_EQ(handler_->seen, "new new new new new ");
 }
 
 TEST_F(Leaving, WithoutHavingBeenToldToContinue) {

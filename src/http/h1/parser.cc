@@ -584,24 +584,25 @@ Reason RequestParser::finish_unusual_head() {
 }
 
 inline void RequestParser::form_views(const char* base) {
-  request_.method = at_.method_known;
-  request_.version = at_.version;
-  request_.method_text = at_.method.in(base);
-  request_.target = at_.target.in(base);
+  Request& request = request_;
+  request.method = at_.method_known;
+  request.version = at_.version;
+  request.method_text = at_.method.in(base);
+  request.target = at_.target.in(base);
   if (at_.path_in == PathIn::received) [[likely]] {
-    request_.path = request_.segments = at_.path.in(base);
+    request.path = request.segments = at_.path.in(base);
   } else if (at_.path_in == PathIn::scratch_twice) {
-    request_.segments = scratch_.view().substr(0, scratch_.size() / 2);
-    request_.path = scratch_.view().substr(scratch_.size() / 2);
+    request.segments = scratch_.view().substr(0, scratch_.size() / 2);
+    request.path = scratch_.view().substr(scratch_.size() / 2);
   } else {
-    request_.path = request_.segments = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
+    request.path = request.segments = at_.path_in == PathIn::scratch ? scratch_.view() : literal_path_;
   }
-  request_.query = {};
+  request.query = {};
   if (at_.query_begin != 0) {
-    request_.query = {base + at_.query_begin,
-                      static_cast<std::size_t>(at_.target.begin + at_.target.size - at_.query_begin)};
+    request.query = {base + at_.query_begin,
+                     static_cast<std::size_t>(at_.target.begin + at_.target.size - at_.query_begin)};
   }
-  request_.authority = at_.authority.in(base);
+  request.authority = at_.authority.in(base);
   upgrade_ = at_.upgrade.in(base);
 #if defined(__clang__)
 #pragma clang loop unroll(disable)
@@ -609,7 +610,7 @@ inline void RequestParser::form_views(const char* base) {
   for (std::size_t i = 0; i < at_.line_count; ++i) {
     fields_[i] = {lines_[i].name.in(base), lines_[i].value.in(base)};
   }
-  request_.fields = {fields_.data(), at_.line_count};
+  request.fields = {fields_.data(), at_.line_count};
 }
 
 void RequestParser::relocate(const char* received) {
