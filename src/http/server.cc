@@ -325,7 +325,7 @@ void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
   spare_workspaces_.push_back(std::move(workspace));
 }
 
-std::string_view Server::date() {
+Server::CommonFields Server::common_fields(bool secure) {
   if (shared_->date_turn != reactor_.now()) {
     shared_->date_turn = reactor_.now();
     const std::int64_t wall_clock = reactor_.wall_clock_ns();
@@ -342,15 +342,9 @@ std::string_view Server::date() {
       for (const auto& [name, value] : options_.secure_fields) h1::append_field(shared_->common[1], name, value);
     }
   }
-  return shared_->date_text;
+  const std::string_view all = shared_->common[secure ? 1 : 0].view();
+  return {.date = shared_->date_text, .all = all, .configured = all.substr(shared_->configured)};
 }
-
-std::string_view Server::common_fields(bool secure) {
-  (void)date();
-  return shared_->common[secure ? 1 : 0].view();
-}
-
-std::string_view Server::configured_fields(bool secure) { return common_fields(secure).substr(shared_->configured); }
 
 h2::Engine& Server::http2() {
   if (!http2_) http2_ = std::make_unique<h2::Engine>(reactor_, dispatcher_, options_, observer_, counters_, bodies_);

@@ -168,9 +168,13 @@ class Server {
   void close(h1::Connection& connection);
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
-  std::string_view date();
-  [[nodiscard]] std::string_view common_fields(bool secure);
-  [[nodiscard]] std::string_view configured_fields(bool secure);  // its last part
+  // What every answer has. Views until the next call.
+  struct CommonFields {
+    std::string_view date;        // its value
+    std::string_view all;         // lines, Date and Server among them
+    std::string_view configured;  // the last part of these
+  };
+  [[nodiscard]] CommonFields common_fields(bool secure);
   h2::Engine& http2();
 
   core::Reactor& reactor_;
