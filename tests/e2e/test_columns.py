@@ -4,6 +4,8 @@ import sqlite3
 
 import pytest
 
+from conftest import queried_database
+
 CONFIG = '''
 [database.main]
 url = "{url}"
@@ -119,3 +121,95 @@ def test_a_column_that_has_gone_is_500_until_it_is_back(things):
     things.alter("ALTER TABLE things RENAME COLUMN title TO name")
     assert things.server.get("/names").status == 200
     assert things.names() == ["id", "name"]
+
+
+# Names in quotes, which SQLite would take for texts once no column has them; `table` quotes all names.
+QUOTED = r'''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/tags"
+get = """SELECT n FROM tags WHERE "tag" <> :tag ORDER BY n"""
+[endpoint.delete]
+table = "tags"
+columns.tag = {{ key = true, from = "query.tag" }}
+[endpoint.patch]
+table = "tags"
+columns.tag = {{ key = true, from = "query.tag" }}
+columns.n = {{}}
+[endpoint.post]
+table = "tags"
+columns.n = {{}}
+returning = '"tag"'
+[[endpoint]]
+path = "/some"
+get = """SELECT n FROM tags WHERE "tag" || film LIKE :tag"""
+[[endpoint]]
+path = "/guarded"
+require = "exists(SELECT 1 FROM tags WHERE \"tag\" = :tag)"
+get = "SELECT 'secret' AS s WHERE :tag = :tag"
+[[endpoint]]
+path = "/films/{{film}}"
+get = "SELECT n FROM tags WHERE film = :film"
+[endpoint.put]
+table = "tags"
+existing = """SELECT n FROM tags WHERE film = :film AND "tag" <> 'other'"""
+columns.n = {{ key = true }}
+[[endpoint]]
+path = "/unquoted"
+get = "SELECT 1 AS one"
+patch = "UPDATE tags SET tag = :tag WHERE n = :n"
+'''
+TAGS = ["DROP TABLE IF EXISTS tags", "CREATE TABLE tags (n integer PRIMARY KEY, film text, tag text)",
+        "INSERT INTO tags VALUES (1, 'heat', 'crime'), (2, 'heat', 'la'), (3, 'alien', 'space')"]
+WORKING = [("GET", "/tags?tag=tag", None, 200), ("GET", "/some?tag=t%25", None, 200),
+           ("GET", "/guarded?tag=crime", None, 200), ("GET", "/guarded?tag=tag", None, 403),
+           ("DELETE", "/tags?tag=tag", None, 204), ("PATCH", "/tags?tag=tag", {"n": 9}, 204),
+           ("PUT", "/films/heat", [{"n": 1}, {"n": 2}], 200), ("PATCH", "/unquoted", {"n": 8, "tag": "a"}, 204)]
+CHANGING = [("PUT", "/films/heat", [{"n": 1}]), ("POST", "/tags", {"n": 4})]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def tags(request, tmp_path):
+    return queried_database(request, tmp_path, TAGS)
+
+
+def call(server, method, target, body=None):
+    with server.connect() as connection:
+        if body is None:
+            return connection.call(method, target)
+        return connection.call(method, target, json.dumps(body).encode(), "Content-Type: application/json")
+
+
+@pytest.mark.parametrize("are_prepared", [True, False], ids=["prepared", "new"])
+@pytest.mark.parametrize("change", ["RENAME COLUMN tag TO label", "DROP COLUMN tag"])
+def test_a_quoted_name_is_never_a_text(sluice, tags, change, are_prepared):
+    url, query = tags
+    server = sluice(QUOTED.format(url=url))
+    for method, target, body, status in WORKING if are_prepared else []:
+        answer = call(server, method, target, body)
+        assert answer.status == status, (method, target, answer.body, server.log)
+    query(f"ALTER TABLE tags {change}")
+    for method, target, body in [each[:3] for each in WORKING] + CHANGING:
+        logged = len(server.log)
+        answer = call(server, method, target, body)
+        assert answer.status == 500, (method, target, answer.status, answer.body)
+        assert "tag" in server.log[logged:], (method, target, server.log)
+    assert query("SELECT n FROM tags ORDER BY n") == [("1",), ("2",), ("3",)]
+
+
+@pytest.mark.parametrize("tags", ["sqlite"], indirect=True)
+def test_a_text_in_double_quotes_goes_on_to_work_in_triggers_and_views(sluice, tags):
+    url, query = tags
+    query("CREATE TABLE log (n int, what text)")
+    query('CREATE VIEW named AS SELECT "a view" AS name, n, tag FROM tags')
+    query('CREATE TRIGGER noted AFTER DELETE ON tags BEGIN INSERT INTO log VALUES (old.n, "deleted"); END')
+    server = sluice(QUOTED.format(url=url) + """
+[[endpoint]]
+path = "/named"
+get = "SELECT name FROM named WHERE n = 3"
+""")
+    assert json.loads(server.get("/named").body) == [{"name": "a view"}]
+    assert call(server, "DELETE", "/tags?tag=crime").status == 204
+    assert call(server, "PUT", "/films/heat", []).status == 200
+    assert query("SELECT n, what FROM log ORDER BY n") == [("1", "deleted"), ("2", "deleted")]

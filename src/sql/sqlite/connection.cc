@@ -47,11 +47,12 @@ Failure failure_of(int code) {
 }
 
 constexpr std::string_view syntax_error = "42601";  // what PostgreSQL says of such a tsquery
+constexpr std::string_view no_column = "no such column: ";
 
 // FTS5's and FTS4's words. A name before a colon is a column for FTS5.
 bool is_of_match(std::string_view message) {
-  constexpr std::array beginnings{std::string_view("fts5: "), std::string_view("unterminated string"),
-                                  std::string_view("no such column: "), std::string_view("unknown special query: "),
+  constexpr std::array beginnings{std::string_view("fts5: "), std::string_view("unterminated string"), no_column,
+                                  std::string_view("unknown special query: "),
                                   std::string_view("malformed MATCH expression: ")};
   return std::ranges::any_of(beginnings, [&](std::string_view one) { return message.starts_with(one); });
 }
@@ -199,6 +200,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& option
 
 Result<void> Connection::set_up(const SqliteOptions& options) {
   sqlite3_extended_result_codes(database_, 1);
+  take_quoted_texts(false);
   sqlite3_busy_timeout(database_, static_cast<int>(options.busy_timeout_ms));
   std::string pragmas =
       fmt::format("PRAGMA cache_size = -{}; PRAGMA mmap_size = {}; PRAGMA trusted_schema = {};", options.cache_kib,
@@ -252,7 +254,7 @@ int Connection::authorize(void* self, int action, const char* first, const char*
   }
 }
 
-Error Connection::error(int code) const {
+Error Connection::error(int code, std::string_view running) {
   const char* message = database_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database_);
   Error result = make_error(failure_of(code), message);
   // Who has only the basic code can ask the connection for the other.
@@ -263,8 +265,14 @@ Error Connection::error(int code) const {
     result.sqlstate = "22023";
   }
   if ((code & 0xFF) == SQLITE_CONSTRAINT) result.rule = rule_of(result);
-  // The statement has been compiled: what is wrong is the text that MATCH was given.
-  if ((code & 0xFF) == SQLITE_ERROR && sqlite3_error_offset(database_) < 0 && is_of_match(result.message)) {
+  // Later versions of SQLite: "nope" - should this be a string literal in single-quotes?
+  if (result.message.starts_with(no_column) && result.message[no_column.size()] == '"') {
+    const auto name = no_column.size() + 1;
+    result.message = std::string(no_column) + result.message.substr(name, result.message.find('"', name) - name);
+  }
+  // A statement that still compiles is not at fault: the text is that MATCH was given. After a change of the schema
+  // "no such column" may be of the statement.
+  if ((code & 0xFF) == SQLITE_ERROR && !running.empty() && is_of_match(result.message) && compiles(running)) {
     result.failure = Failure::bad_argument;
     result.sqlstate = syntax_error;
   }
@@ -293,13 +301,45 @@ int Connection::step_own(sqlite3_stmt* statement) {
   return code;
 }
 
+// By the rules of the connection as they are.
+bool Connection::compiles(std::string_view text) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()), 0, &statement, nullptr);
+  sqlite3_finalize(statement);
+  return code == SQLITE_OK;
+}
+
+void Connection::take_quoted_texts(bool takes) {
+  takes_quoted_texts_ = takes;
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, takes ? 1 : 0, nullptr);
+}
+
+// Whether what has not compiled lacks a name that the statement itself does not have: a trigger or a view of the
+// database has it, maybe for a text. SQLite knows the place of a name in the statement, except in ON and RETURNING.
+bool Connection::lacks_name_of_schema(std::string_view statement) {
+  if (sqlite3_error_offset(database_) >= 0) return false;
+  const std::string message = error(sqlite3_errcode(database_)).message;
+  return message.starts_with(no_column) && !statement.contains('"' + message.substr(no_column.size()) + '"');
+}
+
 Result<std::unique_ptr<Prepared>> Connection::prepare(std::string_view text, bool persistent, int* error_offset) {
   auto prepared = std::make_unique<Prepared>();
   prepared->text = text;
   forbidden_ = nullptr;
   compiled_writes_.clear();
-  const int code = sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()),
-                                      persistent ? SQLITE_PREPARE_PERSISTENT : 0, &prepared->handle, nullptr);
+  const auto compile = [&] {
+    return sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()),
+                              persistent ? SQLITE_PREPARE_PERSISTENT : 0, &prepared->handle, nullptr);
+  };
+  int code = compile();
+  if (code == SQLITE_ERROR && !takes_quoted_texts_ && lacks_name_of_schema(text)) {
+    take_quoted_texts(true);
+    code = compile();
+    if (code != SQLITE_OK) {
+      take_quoted_texts(false);
+      code = compile();
+    }
+  }
   if (code != SQLITE_OK) {
     if (error_offset != nullptr) *error_offset = sqlite3_error_offset(database_);
     if (forbidden_ != nullptr) return std::unexpected(make_error(Failure::statement, forbidden_));
@@ -350,43 +390,21 @@ Result<Prepared*> Connection::prepare_cached(std::uint32_t slot, std::string_vie
   return cache_[slot].get();
 }
 
-// Of what compiles: "name" that is no column, which SQLite takes for a text. Triggers and views of the database may
-// rely on that, so it stays for them: a name that the statement itself does not have is theirs.
-std::optional<Error> Connection::misspelt(const ParsedSql& parsed, std::string_view source) {
-  if (!parsed.text.contains('"')) return std::nullopt;
-  int before = 0;
-  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, -1, &before);
-  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
-  int offset = -1;
-  auto strictly = prepare(parsed.text, false, &offset);
-  sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, before, nullptr);
-  if (strictly) return std::nullopt;
-  Error& error = strictly.error();
-  // "no such column: nope", and of later versions: "nope" - should this be a string literal in single-quotes?
-  constexpr std::string_view missing = "no such column: ";
-  if (!error.message.starts_with(missing)) return std::nullopt;
-  std::string name = error.message.substr(missing.size());
-  if (name.starts_with('"')) name = name.substr(1, name.find('"', 1) - 1);
-  if (!parsed.text.contains('"' + name + '"')) return std::nullopt;
-  error.message = std::string(missing) + name;
-  if (offset >= 0)
-    error.position = character_position(source, parsed.source_offset(static_cast<std::uint32_t>(offset)));
-  return std::move(error);
-}
-
 Result<Statement> Connection::describe(std::string_view text, std::span<const Parameter> declared) {
   auto parsed = parse_parameters(text, PlaceholderStyle::question);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
 
   int offset = -1;
+  const bool before = takes_quoted_texts_;
+  if (before) take_quoted_texts(false);  // other statements may need them: this one's own names are columns
   auto prepared = prepare(parsed->text, false, &offset);
+  if (before) take_quoted_texts(true);
   if (!prepared) {
     if (offset >= 0) {
       prepared.error().position = character_position(text, parsed->source_offset(static_cast<std::uint32_t>(offset)));
     }
     return std::unexpected(std::move(prepared.error()));
   }
-  if (auto wrong = misspelt(*parsed, text)) return std::unexpected(std::move(*wrong));
   sqlite3_stmt* const handle = (*prepared)->handle;
   if (purpose_ != Purpose::write) {
     if (sqlite3_stmt_readonly(handle) == 0) {

@@ -2,14 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sql/database.h"
-#include "sql/parameters.h"
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/planner.h"
 #include "sql/sqlite/value.h"
@@ -81,14 +79,17 @@ class Connection {
   [[nodiscard]] sqlite3_stmt* prepare_own(const char* sql);  // null on failure; the caller finalizes it
   [[nodiscard]] int step_own(sqlite3_stmt* statement);       // steps once and resets
 
-  [[nodiscard]] Error error(int code) const;
+  // `running`: the statement whose step has failed, where a text that it was given may be what is wrong.
+  [[nodiscard]] Error error(int code, std::string_view running = {});
 
  private:
   Connection(sqlite3* database, Purpose purpose) : database_(database), purpose_(purpose) {}
   [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
   [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t slot, std::string_view text);
-  [[nodiscard]] std::optional<Error> misspelt(const ParsedSql& parsed, std::string_view source);
+  [[nodiscard]] bool compiles(std::string_view text);
+  [[nodiscard]] bool lacks_name_of_schema(std::string_view statement);
+  void take_quoted_texts(bool takes);
   void read_shape(Prepared& prepared);
   static int authorize(void* self, int action, const char* first, const char* second, const char* database,
                        const char*);
@@ -96,6 +97,9 @@ class Connection {
 
   sqlite3* database_;
   Purpose purpose_;
+  // "name" that is no column is a text. Off, or a statement would go on with a text once its column has another name;
+  // on from the first statement whose triggers or views need it. A change compiles all statements anew.
+  bool takes_quoted_texts_ = false;
   bool own_statement_ = false;                    // the authorizer lets everything pass
   const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's text
   std::vector<std::string> compiled_writes_;      // tables that what SQLite compiled last writes

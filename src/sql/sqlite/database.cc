@@ -161,7 +161,7 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
     sqlite3_reset(prepared.handle);
     return Outcome::complete;
   }
-  Error error = connection_->error(code);
+  Error error = connection_->error(code, prepared.text);
   sqlite3_reset(prepared.handle);
   switch (code & 0xFF) {
     case SQLITE_ROW:        // too many rows

@@ -221,7 +221,7 @@ Error ScanConnection::failed(int code) const {
   const Stop why = stop.load(std::memory_order_relaxed);
   if (code == SQLITE_INTERRUPT && why != Stop::no)
     return Error{failure_of(why), {}, "the statement ran into its deadline"};
-  return connection_->error(code);
+  return connection_->error(code, text_);
 }
 
 void ScanConnection::reset() {

@@ -203,7 +203,7 @@ Result<void> SqliteStaging::Stage::find_outside() {
   }
   sqlite3_reset(handle);
   outcome.outside = !outcome.faults.empty();
-  if (code != SQLITE_DONE) return std::unexpected(connection->error(code));
+  if (code != SQLITE_DONE) return std::unexpected(connection->error(code, (*prepared)->text));
   return {};
 }
 
@@ -218,7 +218,7 @@ Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, s
   if (has_changed) changed.insert(changed.end(), (*prepared)->writes.begin(), (*prepared)->writes.end());
   const auto changes = static_cast<std::uint64_t>(has_changed ? sqlite3_changes64(connection->get()) : 0);
   if (code != SQLITE_DONE) {
-    Error error = connection->error(code);
+    Error error = connection->error(code, (*prepared)->text);
     sqlite3_reset(handle);
     return std::unexpected(std::move(error));
   }
@@ -267,7 +267,7 @@ Result<std::array<std::uint64_t, 2>> SqliteStaging::Stage::counts() {
   std::array<std::uint64_t, 2> counts{};
   for (std::size_t i = 0; i < 2; ++i) counts[i] = static_cast<std::uint64_t>(sqlite3_column_int64(handle, i));
   sqlite3_reset(handle);
-  if (code != SQLITE_ROW) return std::unexpected(connection->error(code));
+  if (code != SQLITE_ROW) return std::unexpected(connection->error(code, (*prepared)->text));
   return counts;
 }
 

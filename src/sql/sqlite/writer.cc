@@ -556,7 +556,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
       code = sqlite3_step(handle);
     }
   }
-  if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code));
+  if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code, request.text));
   // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
   if (sqlite3_total_changes64(database) != changed_before) {
     written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
