@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "api/batch/joint_database.h"
+#include "api/batch/references.h"
 #include "api/body/format.h"
 #include "api/query_names.h"
 #include "api/refusals.h"
 #include "base/json.h"
 #include "core/back_off.h"
+#include "core/next_turn.h"
 #include "http/target.h"
 
 namespace sluice::api::batch {
@@ -64,6 +66,8 @@ bool has_conditions(const std::vector<Call>& calls) {
 bool passed_on(std::string_view name) {
   return std::ranges::none_of(not_passed_on, [&](std::string_view each) { return http::same_name(each, name); });
 }
+
+constexpr std::size_t turn_bytes = 64 << 10;  // of answers and bodies, in one turn of the loop
 
 // Methods that cannot be called.
 class Unavailable final : public http::Handler {
@@ -238,6 +242,17 @@ core::Task<std::optional<std::string>> read_body(http::Response& response, std::
   co_return bytes;
 }
 
+// Does all of it, and lets others have their turn meanwhile. False: the deadline came first.
+template <class Work>
+core::Task<bool> finish(Work& work, core::TurnShare& share, core::Reactor& reactor, Instant deadline) {
+  for (std::size_t done = work.advance(); done != 0; done = work.advance()) {
+    if (!share.spend(done)) continue;
+    co_await share.next_turn();
+    if (reactor.now() >= deadline) co_return false;
+  }
+  co_return true;
+}
+
 // {"status":201,"headers":{"location":"/films/7"},"body":{"id":7}}
 void append_answer(Buffer& out, const http::Response& response, std::string_view body, bool is_json) {
   out.append(R"({"status":)" + std::to_string(response.status) + R"(,"headers":{)");
@@ -381,7 +396,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
                    .settings = {},
                    .reads_only = reads_only,
                    .result_bytes = options.answer_limit});
-    Answer answer = co_await attempt(*use.lane, request, *calls);
+    Answer answer = co_await attempt(*use.lane, request, *calls, deadline);
     const auto& failure = database.failure();
     if (!failure && !answer.refusal) {
       (void)co_await database.commit();
@@ -408,18 +423,30 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   }
 }
 
-core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls) {
+core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls,
+                                         Instant deadline) {
   Answer answer;
-  Results results;
+  Results results(calls);
+  core::TurnShare share(reactor_, turn_bytes);
   for (const Call& call : calls) {
     const std::string at = "/" + std::to_string(results.size());
-    auto target = results.resolve_target(call.target, plan_.limits.target);
+    const bool is_text = !call.text.empty();
+    Resolution of_target(results, call.target, Resolution::Form::target, plan_.limits.target);
+    Resolution of_body(results, is_text ? call.text : call.body,
+                       is_text ? Resolution::Form::text : Resolution::Form::json, plan_.body_limit);
+    if (!co_await finish(results, share, reactor_, deadline) ||
+        !co_await finish(of_target, share, reactor_, deadline) ||
+        !co_await finish(of_body, share, reactor_, deadline)) {
+      const sql::Error late{sql::Failure::timed_out, {}, "the batch's timeout has passed while it was resolved", 0};
+      answer.refusal = failures_.answer(late, Failed::writing);
+      break;
+    }
+    auto target = of_target.take();
     if (!target) {
       answer.refusal = refuse_call({at + "/path", std::move(target.error())});
       break;
     }
-    auto body = call.text.empty() ? results.resolve_json(call.body, plan_.body_limit)
-                                  : results.resolve_text(call.text, plan_.body_limit);
+    auto body = of_body.take();
     if (!body) {
       answer.refusal = refuse_call({at + "/body", std::move(body.error())});
       break;
@@ -430,7 +457,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       break;
     }
     http::Response response = co_await lane.router().dispatch(calling.exchange());
-    const auto bytes = co_await read_body(response, plan_.options.answer_limit);
+    auto bytes = co_await read_body(response, plan_.options.answer_limit);
     if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
       answer.refusal = refuse_answers(plan_.options);
       break;
@@ -454,7 +481,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
     }
     if (!answer.calls.empty()) answer.calls.push_back(',');
     append_answer(answer.calls, response, *bytes, is_json);
-    results.add(call.id, is_json ? *bytes : std::string{});
+    results.add(is_json ? std::move(*bytes) : std::string{});
   }
   co_return answer;
 }

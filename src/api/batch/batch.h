@@ -57,7 +57,8 @@ class Batch final : public http::Handler {
   struct Answer;
 
   [[nodiscard]] core::Task<http::Response> run(http::Request& request);
-  [[nodiscard]] core::Task<Answer> attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls);
+  [[nodiscard]] core::Task<Answer> attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls,
+                                           Instant deadline);
   [[nodiscard]] std::unique_ptr<Lane> take_lane();
 
   const Plan& plan_;

@@ -146,6 +146,22 @@ TEST_F(BatchTest, LimitsHold) {
   EXPECT_EQ(database.log, "");
 }
 
+TEST_F(BatchTest, ReferencesTakeTurnsAndObeyTheDeadline) {
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "${0.0.slug}";
+  const std::string json = "[" + post("a") + "," + post(many) + "]";
+  database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}};
+  const Instant began = reactor.now();
+  EXPECT_EQ(send(json).status, 200);
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\nrenew\ninsert " + std::string(1000, 'a') + "\ncommitted\n");
+  EXPECT_GT(reactor.now(), began) << "others have had their turn";
+  batch.reset();
+  plan.options.timeout = Duration(1);
+  database.steps = {{.rows = {{"a"}}, .changes = 1, .error = {}}};
+  EXPECT_EQ(send(json).status, 504);
+  EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ngone\n");
+}
+
 TEST_F(BatchTest, WhatCannotBeCalledIsRefused) {
   EXPECT_EQ(send(R"([{"method":"GET","path":"/none"}])").status, 404);
   EXPECT_EQ(send(R"([{"method":"DELETE","path":"/films"}])").status, 405);

@@ -49,38 +49,4 @@ struct CallLimits {
 [[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                                       std::span<const std::string> own = {});
 
-// What calls have been answered, for references.
-class Results {
- public:
-  // `id` may be empty; `body`: JSON, or empty.
-  void add(std::string_view id, std::string body);
-  [[nodiscard]] std::size_t size() const { return results_.size(); }
-
-  // An error says which reference is wrong, and how.
-  // `most`: how many bytes it may become.
-  [[nodiscard]] std::expected<std::string, std::string> resolve_target(std::string_view target,
-                                                                       std::size_t most = SIZE_MAX) const;
-  [[nodiscard]] std::expected<std::string, std::string> resolve_json(std::string_view json,
-                                                                     std::size_t most = SIZE_MAX) const;
-  [[nodiscard]] std::expected<std::string, std::string> resolve_text(std::string_view text,
-                                                                     std::size_t most = SIZE_MAX) const;
-
- private:
-  struct Result {
-    std::string id;
-    std::string body;  // padded for the parser
-    std::size_t size = 0;
-  };
-  // A value's own JSON.
-  [[nodiscard]] std::expected<std::string, std::string> find(std::string_view reference) const;
-  // Its characters: a string's decoded, a number's or a boolean's as they are.
-  [[nodiscard]] std::expected<std::string, std::string> text_of(std::string_view reference) const;
-  // Appends `text`; `write` appends the characters of each of its references, and says what is wrong with them. False:
-  // `fault` says it.
-  template <class Write>
-  bool splice(std::string_view text, std::string& out, std::string& fault, Write write) const;
-
-  std::vector<Result> results_;
-};
-
 }  // namespace sluice::api::batch
