@@ -26,7 +26,7 @@ int request_reload(const std::string& admin, std::FILE* out, std::FILE* errors) 
     return exit_usage;
   }
   suite::Signals signals;
-  const suite::RequestText request{.method = "POST", .target = "/reload", .fields = {}, .has_body = true};
+  const suite::RequestText request{.method = "POST", .target = "/reload", .fields = {}, .body = {}, .has_body = true};
   const auto answer = suite::send_request(*address, request, never, signals);
   if (!answer) {
     fmt::print(errors, "sluice: {}: {}\n", admin, answer.error());
