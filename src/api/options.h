@@ -102,7 +102,9 @@ struct ColumnOptions : ParamOptions {
   static void declare(Visitor& v) {
     v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
     v.field("from", own(&ParamOptions::from),
-            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name.",
+            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name. "
+            "A key "
+            "of PATCH, PUT or DELETE needs it where the path has a parameter of that name.",
             {.check = check_source});
     v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
     v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");

@@ -214,7 +214,12 @@ struct WriteEndpoint::Rows {
 };
 
 struct WriteEndpoint::Outcome {
-  std::vector<sql::Written> written;  // by the main statement, for each row
+  void add(sql::Written&& done) {
+    changes += done.changes;
+    if (written.empty() || done.rows.rows != 0) written.push_back(std::move(done));
+  }
+
+  std::vector<sql::Written> written;  // by the main statement: the first, which has the columns, and what has rows
   std::uint64_t changes = 0;
   bool created = false;          // `main` has inserted
   std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
@@ -433,12 +438,16 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     co_return outcome;
   }
+  std::size_t counted = 1;  // of outcome.written; the first is not
   for (std::size_t row = 0; row < rows.count; ++row) {
-    // Many short rows give more to hold than they were.
     if (row != 0) {
-      if (auto kept = request.body->keep(memory_of(outcome.written.back())); !kept) {
-        outcome.refusal = refuse_body(kept.error());
-        co_return outcome;
+      // Many short rows give more to hold than they were.
+      if (outcome.written.size() > counted) {
+        counted = outcome.written.size();
+        if (auto kept = request.body->keep(memory_of(outcome.written.back())); !kept) {
+          outcome.refusal = refuse_body(kept.error());
+          co_return outcome;
+        }
       }
       take_row();
     }
@@ -460,8 +469,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
         co_return std::unexpected(std::move(updated.error()));
       }
       if (updated->changes != 0) {
-        outcome.changes += updated->changes;
-        outcome.written.push_back(std::move(*updated));
+        outcome.add(std::move(*updated));
         if (!last) continue;
         if (auto committed = co_await transaction->commit(); !committed) {
           co_return std::unexpected(std::move(committed.error()));
@@ -484,8 +492,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       outcome.refusal = refuse_left_out(reader.get());
       co_return outcome;
     }
-    outcome.changes += done->changes;
-    outcome.written.push_back(std::move(*done));
+    outcome.add(std::move(*done));
   }
   co_return outcome;
 }

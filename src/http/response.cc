@@ -194,7 +194,10 @@ Response problem(int status, std::string_view detail, std::string_view members) 
 }
 
 std::string_view describe_body_refusal(int status) {
-  return status == 503 ? "The server holds as many request bodies as it may." : "The request's body could not be read.";
+  if (status == 503) return "The server holds as many request bodies as it may.";
+  if (status != 413) return "The request's body could not be read.";
+  return "The request's body is longer than the server takes, or needs more memory than one request may have "
+         "(body_memory).";
 }
 
 }  // namespace sluice::http

@@ -426,7 +426,7 @@ path = "/existing/{id}"
 params.id = "text"
 [endpoint.put]
 table = "films"
-columns.id = { key = true }
+columns.id = { key = true, from = "body.id" }
 existing = "SELECT id FROM films WHERE slug = :id"
 """
 FINE_TABLES_ON_SQLITE = """

@@ -34,10 +34,12 @@ struct Options {
             {.min = 1_KiB, .max = 1_GiB});
     v.field("concurrency", &Options::concurrency, "How many batches a core runs at once; one more is answered 503.",
             {.min = 1, .max = 1000});
-    v.field("timeout", &Options::timeout,
-            "How long the transaction may take; the `timeout` of the endpoints does not count in a batch. Without it "
-            "the database's `statement_timeout` holds: PostgreSQL's for each statement, SQLite's for the whole.",
-            {.min = 1ms, .max = 24h});
+    v.field(
+        "timeout", &Options::timeout,
+        "How long the transaction may take; the `timeout` of the endpoints does not count in a batch. Without it "
+        "the database's `statement_timeout` holds: PostgreSQL's for each statement, SQLite's for the whole. A batch "
+        "that writes to SQLite is also ended where about 5 s pass between two of its statements.",
+        {.min = 1ms, .max = 24h});
     v.field("isolation", &Options::isolation, "Of the transaction. SQLite's transactions are always serializable.");
     v.field("retries", &Options::retries,
             "PostgreSQL: how often the batch is tried again where another transaction was in its way.", {.max = 100});

@@ -239,6 +239,15 @@ class Checker {
     for (auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
+      // A guard on the path's value would say nothing of the row that the body names.
+      const std::string& name = column.name.value;
+      if (column.value.key && !column.value.from && method != http::Method::post &&
+          std::ranges::count(pattern.names(), name) != 0) {
+        complain(
+            column.name.position,
+            fmt::format("the key \"{}\" has no \"from\", and the path has a parameter of that name", name),
+            fmt::format("add from = \"path.{0}\", or from = \"body.{0}\" if the body says which row is meant", name));
+      }
       const auto source = source_of(column.value);
       if (source && source->from == api::From::upload && (is_set || method == http::Method::delete_)) {
         complain(column.value.from->position, is_set ? "a set takes no files" : "DELETE takes no files");

@@ -706,8 +706,9 @@ TEST(Errors, CorsPolicies) {
   EXPECT_EQ(policy(""), "1:1 [policy.web] needs the key \"origins\"\n");
   EXPECT_EQ(policy("origins = [\"*\"]\ncredentials = true\n"),
             "3:12 [policy.web] has \"credentials\", and then no browser takes the origin \"*\" | name the origins\n");
-  EXPECT_EQ(policy("origins = [\"https://a.example/\"]\n"),
-            "3:12 policy.web.origins must be \"*\", or as browsers write it: \"https://app.example\", or with a port\n");
+  EXPECT_EQ(
+      policy("origins = [\"https://a.example/\"]\n"),
+      "3:12 policy.web.origins must be \"*\", or as browsers write it: \"https://app.example\", or with a port\n");
   EXPECT_EQ(policy(origins + "expose = [\"a b\"]\n"), "4:11 policy.web.expose must be the name of a header field\n");
   EXPECT_EQ(policy(origins + "secret = \"x\"\n"),
             "4:1 [policy.web] has no key \"secret\": that is for type = \"jwt\"\n");
@@ -715,9 +716,10 @@ TEST(Errors, CorsPolicies) {
             "4:1 unknown key \"maxage\" in [policy.web] | did you mean \"max_age\"?\n");
   EXPECT_EQ(policy(origins, "[server.headers]\nAccess-Control-Allow-Origin = \"*\"\n" + serves),
             "5:1 [policy.web] gives answers this field too | leave it to the policy\n");
-  EXPECT_EQ(policy(origins, "[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"web\"]\n"),
-            "5:8 a policy of type \"cors\" means nothing to a websocket | \"origins\" of [[websocket]] says whose pages may "
-            "connect\n");
+  EXPECT_EQ(
+      policy(origins, "[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"web\"]\n"),
+      "5:8 a policy of type \"cors\" means nothing to a websocket | \"origins\" of [[websocket]] says whose pages may "
+      "connect\n");
   EXPECT_EQ(policy(origins, "[policy.more]\ntype = \"cors\"\n" + origins +
                                 "[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [\"web\", \"more\"]\n"),
             "10:15 a route uses one policy of type \"cors\" at most\n");
@@ -815,6 +817,28 @@ TEST(Errors, WhatAMethodThatWritesIsToDo) {
                   .contains("this method creates nothing"));
   EXPECT_TRUE(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.b = { ignored = true, required = true }\n")
                   .contains("is ignored, so it has no other keys"));
+}
+
+TEST(Errors, AKeyThatThePathAndTheBodyBothName) {
+  const auto endpoint = [](std::string_view lines) {
+    return messages_of("[database.m]\nurl = \"sqlite:a\"\n[[endpoint]]\npath = \"/a/{b:int}\"\n" + std::string(lines));
+  };
+  constexpr std::string_view refused =
+      "the key \"b\" has no \"from\", and the path has a parameter of that name; add from = \"path.b\", or from = "
+      "\"body.b\" if the body says which row is meant\n";
+  for (const char* method : {"patch", "put", "delete"}) {
+    const std::string table = "[endpoint." + std::string(method) + "]\ntable = \"a\"\n";
+    EXPECT_EQ(endpoint(table + "columns.b = { key = true }\n"), "7:9 " + std::string(refused)) << method;
+    for (const char* from : {"path.b", "body.b", "query.b"}) {
+      EXPECT_EQ(endpoint(table + "columns.b = { key = true, from = \"" + from + "\" }\n"), "") << method << from;
+    }
+    EXPECT_EQ(endpoint(table + "columns.c = { key = true }\n"), "") << method;
+  }
+  EXPECT_TRUE(endpoint("[endpoint.put]\ntable = \"a\"\nexisting = \"SELECT b FROM a\"\ncolumns.b = { key = true }\n")
+                  .contains(refused));
+  EXPECT_TRUE(endpoint("[endpoint.patch]\ntable = \"a\"\nset = true\ncolumns.b = { key = true }\n").contains(refused));
+  EXPECT_EQ(endpoint("[endpoint.patch]\ntable = \"a\"\ncolumns.c = { key = true }\ncolumns.b = {}\n"), "");
+  EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.b = { key = true }\n"), "");
 }
 
 TEST(Errors, WhatCannotBeReadInParallel) {

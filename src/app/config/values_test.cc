@@ -214,7 +214,7 @@ TEST_F(Values, ColumnsThatAreNotThere) {
 }
 
 TEST_F(Values, AGeneratedKeyIsComparedAndNeverWritten) {
-  load("[endpoint.patch]\ntable = \"films\"\ncolumns.id = { key = true }\ncolumns.name = {}");
+  load("[endpoint.patch]\ntable = \"films\"\ncolumns.id = { key = true, from = \"path.id\" }\ncolumns.name = {}");
   sql::Table table;
   for (const char* name : {"id", "name"}) {
     table.columns.push_back({.name = name, .type = "text", .collation = {}, .default_value = {}});
