@@ -824,7 +824,7 @@ TEST(Errors, AKeyThatThePathAndTheBodyBothName) {
     return messages_of("[database.m]\nurl = \"sqlite:a\"\n[[endpoint]]\npath = \"/a/{b:int}\"\n" + std::string(lines));
   };
   constexpr std::string_view refused =
-      "the key \"b\" has no \"from\", and the path has a parameter of that name; add from = \"path.b\", or from = "
+      "the key \"b\" has no \"from\", and the path has a parameter of that name | add from = \"path.b\", or from = "
       "\"body.b\" if the body says which row is meant\n";
   for (const char* method : {"patch", "put", "delete"}) {
     const std::string table = "[endpoint." + std::string(method) + "]\ntable = \"a\"\n";
