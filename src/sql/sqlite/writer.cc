@@ -142,7 +142,7 @@ struct SqliteWriter::Session {
 class SqliteWriter::Awaiter {
  public:
   Awaiter(SqliteWriter& writer, core::Reactor& reactor, Request* request, Instant deadline)
-      : queue_(writer.queue_), limit_(writer.options_.write_queue), request_(request), deadline_(*request) {
+      : queue_(writer.queue_), limit_(writer.options_.write_queue), request_(request), deadline_(*this) {
     if (deadline != never) reactor.timers().schedule(deadline_, deadline);
   }
   Awaiter(const Awaiter&) = delete;
@@ -153,13 +153,7 @@ class SqliteWriter::Awaiter {
     }
     if (request_->caller) {
       request_->caller = nullptr;
-      bool was_queued = false;
-      {
-        const std::lock_guard lock(queue_->mutex);
-        was_queued = request_->is_queued;
-        if (was_queued) queue_->unlink(*request_);
-      }
-      if (was_queued) request_->release();  // for the writer, which will never see it
+      (void)withdraw();
     }
     request_->release();
   }
@@ -197,12 +191,27 @@ class SqliteWriter::Awaiter {
 
  private:
   struct Deadline : core::Timer {
-    explicit Deadline(Request& request) : Timer(fire), request(request) {}
-    static void fire(core::Timer& timer) noexcept {
-      static_cast<Deadline&>(timer).request.expired.store(true, std::memory_order_relaxed);
-    }
-    Request& request;
+    explicit Deadline(Awaiter& awaiter) : Timer(fire), awaiter(awaiter) {}
+    static void fire(core::Timer& timer) noexcept { static_cast<Deadline&>(timer).awaiter.expire(); }
+    Awaiter& awaiter;
   };
+
+  // False: the writer has it.
+  bool withdraw() noexcept {
+    {
+      const std::lock_guard lock(queue_->mutex);
+      if (!request_->is_queued) return false;
+      queue_->unlink(*request_);
+    }
+    request_->release();  // for the writer, which will never see it
+    return true;
+  }
+  void expire() noexcept {
+    request_->expired.store(true, std::memory_order_relaxed);
+    if (!withdraw()) return;
+    request_->result = refuse(Failure::timed_out, "the deadline has passed before the write began");
+    std::exchange(request_->caller, nullptr).resume();
+  }
 
   std::shared_ptr<Queue> queue_;
   std::size_t limit_;

@@ -237,6 +237,26 @@ TEST_F(SqliteWriterTest, OthersSurviveAFailedCommit) {
   EXPECT_EQ(value("SELECT count(*) FROM children"), "0");
 }
 
+TEST_F(SqliteWriterTest, AWriteThatWaitsIsAnsweredAtItsDeadline) {
+  const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
+  HoldWriter hold(file);
+  Outcome outcome;
+  outcome.results.resize(2);
+  core::TaskGroup group;
+  group.spawn(write(*writer, loop, insert, texts({"first"}), outcome, 0));
+  loop.until([&] { return writer->queued() == 0; });
+  const Instant deadline = loop.reactor->now() + std::chrono::milliseconds(20);
+  group.spawn(write(*writer, loop, insert, texts({"second"}), outcome, 1, deadline));
+  loop.until([&] { return outcome.done == 1; });
+  ASSERT_TRUE(outcome.results[1]) << "the first one is not done yet";
+  EXPECT_EQ(outcome.results[1]->error().failure, Failure::timed_out);
+  EXPECT_EQ(writer->queued(), 0u);
+  hold.release();
+  loop.until([&] { return outcome.done == 2; });
+  EXPECT_TRUE(*outcome.results[0]);
+  EXPECT_EQ(value("SELECT group_concat(name) FROM t"), "first");
+}
+
 TEST_F(SqliteWriterTest, Deadlines) {
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
   const auto forever = describe(
