@@ -115,15 +115,17 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
   };
   const Options& options = plan.options;
+  // Nothing but lines of JSON on standard output, where the access log goes there.
+  std::FILE* const out = options.server.access_log == AccessLogTarget::standard_output ? stderr : stdout;
   const std::size_t folders = options.files.size();
-  fmt::print("sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
+  fmt::print(out, "sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
              count(folders, "folder"),
              options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ",
              count(cores, "core"));
-  for (const http::Listening& one : addresses) fmt::print("  serving  {}/\n", url_of(one.address, one.secure));
-  if (admin) fmt::print("  admin    {}/metrics /livez /readyz\n", url_of(*admin));
-  fmt::print("  io       {}\n", name_of(plan.io.back_end));
-  std::fflush(stdout);
+  for (const http::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
+  if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz\n", url_of(*admin));
+  fmt::print(out, "  io       {}\n", name_of(plan.io.back_end));
+  std::fflush(out);
 }
 
 // Until SIGTERM or SIGINT. On SIGHUP the files of certificates and keys, and the configuration, are read again; files

@@ -326,6 +326,17 @@ def test_the_access_log_is_json_lines(sluice, files):
         {**client, "status": 400, "bytes": len(refused.body)}]
 
 
+def test_the_access_log_has_standard_output_for_itself(sluice, files):
+    first = sluice(files, server='access_log = "stdout"')
+    first.stop()
+    with subprocess.Popen([SLUICE, "serve", str(first.file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        first.process = process
+        first.wait()
+        process.terminate()
+        output, errors = process.communicate(timeout=15)
+    assert output == b"" and errors.startswith(b"sluice ")
+
+
 def test_the_access_log_is_off_by_default(sluice, files):
     server = sluice(files)
     assert server.get("/hello.txt").status == 200
