@@ -274,6 +274,8 @@ void Reloader::post_to_every_core(Fn what) {
 }
 
 void Reloader::tend(bool told) {
+  // Not while a reload runs: it has them go itself.
+  if (const std::unique_lock lock(reloading_, std::try_to_lock); lock) forget_plans();
   const std::lock_guard lock(keeping_);
   if (listeners_.tend(told)) {
     post_to_every_core([served = listeners_.served()](Worker& worker) { worker.set_tls(served.tls, served.tickets); });

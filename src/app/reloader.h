@@ -53,7 +53,8 @@ class Reloader {
   // One runs, and nothing tells how long: a database may keep it waiting.
   [[nodiscard]] bool is_running();
 
-  // Tends the keys and certificates of what is served; `told`: reads them again in any case. Not for a core.
+  // Tends the keys and certificates of what is served, and lets go of what nobody needs any more; `told`: reads them
+  // again in any case. Not for a core.
   void tend(bool told);
   [[nodiscard]] std::shared_ptr<const Plan> served();
   [[nodiscard]] Readings readings() const;
