@@ -1,4 +1,5 @@
 """[server] body_memory: what request bodies may hold, who is refused or cut beyond it, and what the metrics say of it."""
+import json
 import re
 import select
 import socket
@@ -6,6 +7,7 @@ import time
 
 import http2
 import pytest
+from conftest import database_with
 from http1 import Connection
 
 LIMIT = 4 << 20  # and so 1 MiB of a connection
@@ -208,3 +210,32 @@ def test_whoever_keeps_a_body_counts_it(server, path, body, method, kind):
     with begin(server, path, body, method=method, kind=kind):
         wait_for(server, lambda: reading(server, "sluice_body_bytes") >= 300_000)
     wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+@pytest.mark.parametrize("short_table", ["sqlite", "postgres"], indirect=True)
+def test_many_short_rows(sluice, short_table):
+    """Answers that have no rows are not held; those that have are, and the refusal says what was short."""
+    server = sluice(f'''
+[database.main]
+url = "{short_table}"
+[[endpoint]]
+path = "/plain"
+post = {{ table = "short", columns = {{ id = {{}} }} }}
+[[endpoint]]
+path = "/returned"
+post = {{ table = "short", columns = {{ id = {{}} }}, returning = "id" }}
+''', server='cores = 1\nbody_memory = "16MiB"\n')
+
+    def post(path, first, count):
+        body = json.dumps([{"id": first + i} for i in range(count)]).encode()
+        with server.connect() as client:
+            return client.call("POST", path, body, "Content-Type: application/json")
+    assert post("/plain", 0, 20_000).status == 201
+    refused = post("/returned", 100_000, 40_000)
+    assert refused.status == 413 and "body_memory" in json.loads(refused.body)["detail"]
+    assert post("/returned", 200_000, 1_000).status == 201
+
+
+@pytest.fixture
+def short_table(request, tmp_path):
+    return database_with(request, tmp_path, ["DROP TABLE IF EXISTS short", "CREATE TABLE short (id integer PRIMARY KEY)"])
