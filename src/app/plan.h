@@ -45,8 +45,9 @@ class Route {
   virtual void add_call(std::size_t /*database*/, std::vector<api::batch::Plan::Route>&) const {}
 };
 
-// A configuration made ready to serve: paths parsed, statements described by their databases. Immutable, shared by all
-// cores.
+// A configuration made ready to serve: paths parsed, statements described by their databases. Shared by all
+// cores, for which it is immutable: what databases share, and the first rows of tables, are set before the cores have
+// it.
 struct Plan {
   // Ids of routes are their indexes in `names`.
   using RouteId = std::uint16_t;

@@ -120,7 +120,7 @@ void Worker::bind(std::span<const http::Listening> addresses) {
 }
 
 void Worker::listen(const ListenerSet& listeners) {
-  // Who has come over TLS before it was taken away is still served with what there was.
+  // Without TLS the last context stays: connections that were accepted over TLS still need it.
   if (listeners.tls) server_.set_tls(listeners.tls, listeners.tickets);
   https_port_ = listeners.https_port;
   site_->set_https_port(https_port_);

@@ -75,7 +75,7 @@ class Worker final : http::Observer, http::Dispatcher {
   // Of routes, by id: those of earlier sites too.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
 
-  // The core's own of a database of what is served, or built to be; null: there is none.
+  // This core's connections to a database of the site that is served, or of the next one; null: neither has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
   // What a resident table is from now on. Of one that is gone nobody hears.
   void publish(const api::resident::Plan* plan, const api::resident::Edition& edition);

@@ -132,7 +132,7 @@ Result<void> Server::start(Listener& listener) {
   return {};
 }
 
-// Whoever accepts may be waiting; what accepts instead of it ends by itself.
+// The task that accepts may be waiting for a client: another one takes its place, which ends when no client waits.
 void Server::end(Listener& listener) {
   core::TaskGroup::cancel(*listener.task);
   listener.state = Listener::State::ending;

@@ -59,7 +59,7 @@ class ChangeListener {
   [[nodiscard]] virtual Counters counters() const = 0;
   // Listens for one more, whose index it returns: a new one, or that of an equal one which was dropped.
   [[nodiscard]] std::size_t add(Topic topic);
-  // It is told of no more.
+  // The sink hears nothing of it from now on.
   void drop(std::size_t topic) { replace(topic, {}); }
   // Until all that was added is listened for, or the connection is lost: what comes after that tells of resumed(). One
   // at a time.

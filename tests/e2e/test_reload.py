@@ -207,7 +207,7 @@ def test_what_runs_goes_on(server):
 
 
 def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
-    """Of both versions. Who is cut comes back, and has missed nothing."""
+    """A client whose stream is cut comes back, and has missed no event."""
     streams = []
     with contextlib.ExitStack():
         for number in range(2, 24):

@@ -1,4 +1,4 @@
-"""`sluice reload`: what it prints and exits with, beside a server that runs, and where there is none."""
+"""`sluice reload`: its output and exit codes, with a running server and without one."""
 import re
 import shlex
 import signal

@@ -121,9 +121,9 @@ class Resolution {
   Resolution(const Results& results, std::string_view text, Form form, std::size_t most)
       : results_(results), text_(text), form_(form), most_(most), cutter_(text, form == Form::json) {}
 
-  // Takes the next piece. Returns about how many bytes of work it was; 0: there is none.
+  // Takes the next piece. Returns roughly how many bytes it has read and written; 0: there are no more pieces.
   std::size_t advance();
-  // Once there is none. An error says which reference is wrong, and how.
+  // After the last piece. An error says which reference is wrong, and how.
   [[nodiscard]] std::expected<std::string, std::string> take();
 
  private:

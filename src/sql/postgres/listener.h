@@ -67,7 +67,7 @@ class Listener final : public ChangeListener {
   Buffer in_;
   std::vector<Change> changes_;  // arrived, and not told of; their texts lie in `in_`
   std::string why_;
-  // Of this connection: how many queries were sent, and answered. Who waits for an answer is rung with each.
+  // Queries that this connection has sent, and that were answered; each answer rings answer_.
   std::uint64_t asked_ = 0;
   std::uint64_t answered_ = 0;
   bool is_sending_ = false;
