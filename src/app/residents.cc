@@ -87,7 +87,7 @@ class Residents::Listener final : public sql::ChangeSink {
     const std::size_t index = listener_->add({.channel = channel, .tables = {}});
     if (index >= refreshers_.size()) refreshers_.resize(index + 1);
     refreshers_[index] = &refresher;
-    has_joined_ = true;
+    joined_.push_back(index);
     if (running_.empty()) running_.spawn(listener_->run());
     if (settling_.empty()) settling_.spawn(settle());
   }
@@ -118,11 +118,12 @@ class Residents::Listener final : public sql::ChangeSink {
  private:
   // Of one that joined a connection that listens already, something may have been missed before.
   core::Task<void> settle() {
-    while (std::exchange(has_joined_, false)) {
+    while (!joined_.empty()) {
+      const auto joined = std::exchange(joined_, {});
       const bool listens = listener_->counters().listening;
       co_await listener_->settle();
-      for (Refresher* refresher : refreshers_) {
-        if (refresher != nullptr && listens) refresher->ring();
+      for (const std::size_t topic : joined) {
+        if (refreshers_[topic] != nullptr && listens) refreshers_[topic]->ring();
       }
     }
   }
@@ -130,7 +131,7 @@ class Residents::Listener final : public sql::ChangeSink {
   const std::shared_ptr<Plan::Database> database_;
   std::vector<Refresher*> refreshers_;  // by topic; null: it was dropped
   std::unique_ptr<sql::ChangeListener> listener_;
-  bool has_joined_ = false;
+  std::vector<std::size_t> joined_;  // topics that settle() has not seen yet
   core::TaskGroup running_;
   core::TaskGroup settling_;
 };

@@ -301,7 +301,7 @@ get = "SELECT n FROM numbers WHERE n = :n"
 
 
 def test_the_access_log_is_json_lines(sluice, files):
-    server = sluice(files, server='access_log = "stdout"')
+    server = sluice(files, server='cores = 1\naccess_log = "stdout"')
     before = time.time()
     body = server.get("/hello.txt?a=\"b\\", "User-Agent: it's \"one\"").body
     assert server.get("/hello.txt", method="HEAD").status == 200
