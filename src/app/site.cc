@@ -1,6 +1,7 @@
 #include "app/site.h"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "app/config/difference.h"
 #include "app/worker.h"
 #include "base/contains.h"
+#include "http/answer_fields.h"
 #include "sql/open.h"
 
 namespace sluice::app {
@@ -20,10 +22,22 @@ std::shared_ptr<http::compress::Compression> make_compression(Worker& worker, co
                                                        worker.threads());
 }
 
+std::shared_ptr<http::AnswerFields> make_answer_fields(const ServerOptions& options) {
+  http::AnswerFields::List fields;
+  for (const auto& header : options.headers) fields.emplace_back(header.name.value, header.value.value.value);
+  http::AnswerFields::List secure;
+  if (options.tls && options.tls->hsts > Duration{}) {
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(options.tls->hsts);
+    secure.emplace_back("Strict-Transport-Security", "max-age=" + std::to_string(age.count()));
+  }
+  return std::make_shared<http::AnswerFields>(options.server_header, fields, secure);
+}
+
 }  // namespace
 
 Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous)
-    : worker_(worker),
+    : http::Pinned(make_answer_fields(plan->options.server)),
+      worker_(worker),
       plan_(std::move(plan)),
       compression_(
           previous != nullptr &&

@@ -27,18 +27,6 @@ constexpr Duration log_pause = 200ms;
 constexpr Duration trim_every = 5s;
 constexpr std::uint64_t worth_trimming = 8 << 20;
 
-std::vector<std::pair<std::string, std::string>> configured_fields(const ServerOptions& options) {
-  std::vector<std::pair<std::string, std::string>> fields;
-  for (const auto& header : options.headers) fields.emplace_back(header.name.value, header.value.value.value);
-  return fields;
-}
-
-std::vector<std::pair<std::string, std::string>> secure_fields(const ServerOptions& options) {
-  if (!options.tls || options.tls->hsts <= 0s) return {};
-  const auto age = std::chrono::duration_cast<std::chrono::seconds>(options.tls->hsts);
-  return {{"Strict-Transport-Security", "max-age=" + std::to_string(age.count())}};
-}
-
 Redaction redaction(const Options& options) {
   return options.request_log ? Redaction(options.request_log->redact) : Redaction();
 }
@@ -49,13 +37,13 @@ std::uint64_t body_memory(const ServerOptions& options, unsigned cores) {
   return (configured != 0 ? configured : core::usable_memory() / 4) / cores;
 }
 
-http::ServerOptions server_options(const ServerOptions& options, std::uint64_t most_body, unsigned cores,
-                                   const Descriptors& descriptors) {
+http::ServerOptions server_options(const Site& site, unsigned cores, const Descriptors& descriptors) {
+  const ServerOptions& options = site.plan()->options.server;
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
           .field_limit = options.field_limit,
           .body_limit = options.body_limit,
-          .most_body = most_body,
+          .most_body = site.plan()->most_body,
           .body_memory = body_memory(options, cores),
           .header_timeout = options.header_timeout,
           .body_timeout = options.body_timeout,
@@ -65,9 +53,7 @@ http::ServerOptions server_options(const ServerOptions& options, std::uint64_t m
           .connections = options.connections.value,
           .descriptors = descriptors.most,
           .trouble = descriptors.trouble,
-          .server_name = options.server_header,
-          .fields = configured_fields(options),
-          .secure_fields = secure_fields(options),
+          .answer_fields = site.answer_fields(),
           .http1 = options.http1,
           .http2 = options.http2,
           .http2_streams = options.http2_streams};
@@ -82,8 +68,7 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
       redaction_(redaction(plan->options)),
       descriptors_(descriptors),
       site_(std::make_unique<Site>(*this, plan)),
-      server_(core.reactor(), *this,
-              server_options(plan->options.server, plan->most_body, core.mesh().size(), descriptors), this) {
+      server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors), this) {
   tasks_.spawn(give_memory_back());
   if (plan->options.server.access_log == AccessLogTarget::standard_output) {
     access_log_.emplace(redaction_, core.reactor());
@@ -129,9 +114,9 @@ void Worker::listen(const ListenerSet& listeners) {
   }
 }
 
-void Worker::set_server_options(const Plan& plan) {
-  server_.set_options(server_options(plan.options.server, plan.most_body, core_.mesh().size(), descriptors_));
-  if (plan.options.server.access_log == AccessLogTarget::off) {
+void Worker::set_server_options(const Site& site) {
+  server_.set_options(server_options(site, core_.mesh().size(), descriptors_));
+  if (site.plan()->options.server.access_log == AccessLogTarget::off) {
     access_log_.reset();
   } else if (!access_log_) {
     access_log_.emplace(redaction_, core_.reactor());
@@ -219,7 +204,7 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   const Plan& plan = *next_->plan();
   next_->set_keys(keys);
   redaction_ = redaction(plan.options);
-  set_server_options(plan);
+  set_server_options(*next_);
   site_->drain_endless(next_.get());
   const std::shared_ptr<RunningRequestLog> log = site_->request_log();
   if (next_->request_log()) next_->request_log()->log.set_routes(plan.names);

@@ -105,7 +105,7 @@ class Worker final : http::Observer, http::Dispatcher {
     exchange.pin.hold(*site_);
     return site_->dispatcher().dispatch(exchange);
   }
-  void set_server_options(const Plan& plan);
+  void set_server_options(const Site& site);
   // Nothing needs the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();

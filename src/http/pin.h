@@ -1,19 +1,24 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "base/assert.h"
 
 namespace sluice::http {
 
+class AnswerFields;
+
 // What exchanges need until they have ended, such as the handlers of one configuration. One core's.
 class Pinned {
  public:
   [[nodiscard]] std::size_t pins() const { return pins_; }
+  [[nodiscard]] const std::shared_ptr<AnswerFields>& answer_fields() const { return answer_fields_; }
 
  protected:
-  Pinned() = default;
+  // `answer_fields`: of their answers; null: the server's.
+  explicit Pinned(std::shared_ptr<AnswerFields> answer_fields = nullptr) : answer_fields_(std::move(answer_fields)) {}
   Pinned(const Pinned&) = delete;
   ~Pinned() { SLUICE_ASSERT(pins_ == 0); }
 
@@ -22,6 +27,7 @@ class Pinned {
   // The last pin has gone; this may end now.
   virtual void unpinned() = 0;
 
+  const std::shared_ptr<AnswerFields> answer_fields_;
   std::size_t pins_ = 0;
 };
 
@@ -41,6 +47,10 @@ class Pin {
   ~Pin() { release(); }
 
   [[nodiscard]] bool holds(const Pinned& pinned) const { return pinned_ == &pinned; }
+  // Those of the answers; null: the server's.
+  [[nodiscard]] AnswerFields* answer_fields() const {
+    return pinned_ != nullptr ? pinned_->answer_fields_.get() : nullptr;
+  }
   // Precondition: it holds nothing.
   void hold(Pinned& pinned) {
     SLUICE_ASSERT(pinned_ == nullptr);

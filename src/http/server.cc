@@ -45,9 +45,6 @@ struct Server::Shared {
   Instant date_turn = never;
   std::int64_t second = -1;
   std::string_view date_text;
-  // The fields that every answer has: Date, Server, and from `configured` on those of the options; [1]: over TLS.
-  std::array<Buffer, 2> common;
-  std::size_t configured = 0;
 };
 
 Server::Server(core::Reactor& reactor, Dispatcher& dispatcher, ServerOptions options, Observer* observer)
@@ -296,8 +293,6 @@ void Server::set_options(ServerOptions options) {
                           options.target_limit != options_.target_limit || options.field_limit != options_.field_limit;
   options_ = std::move(options);
   bodies_.set_limit(options_.body_memory);
-  shared_->date_turn = never;
-  shared_->second = -1;
   if (http2_) http2_->follow_options();
   if (new_limits) spare_workspaces_.clear();
   for (h1::Connection* connection = newest_; connection != nullptr; connection = connection->next_) {
@@ -325,25 +320,24 @@ void Server::give_back(std::unique_ptr<h1::Workspace> workspace) {
   spare_workspaces_.push_back(std::move(workspace));
 }
 
-Server::CommonFields Server::common_fields(bool secure) {
+h1::ResponseHead Server::start_head(const Exchange& exchange, const Response& response, bool secure) {
   if (shared_->date_turn != reactor_.now()) {
     shared_->date_turn = reactor_.now();
     const std::int64_t wall_clock = reactor_.wall_clock_ns();
-    if (const std::int64_t second = wall_clock / 1'000'000'000; second != shared_->second) {
-      shared_->second = second;
-      shared_->date_text = shared_->date.at(wall_clock);
-      for (Buffer& common : shared_->common) {
-        common.clear();
-        h1::append_field(common, "Date", shared_->date_text);
-        if (!options_.server_name.empty()) h1::append_field(common, "Server", options_.server_name);
-        shared_->configured = common.size();
-        for (const auto& [name, value] : options_.fields) h1::append_field(common, name, value);
-      }
-      for (const auto& [name, value] : options_.secure_fields) h1::append_field(shared_->common[1], name, value);
-    }
+    shared_->second = wall_clock / 1'000'000'000;
+    shared_->date_text = shared_->date.at(wall_clock);
   }
-  const std::string_view all = shared_->common[secure ? 1 : 0].view();
-  return {.date = shared_->date_text, .all = all, .configured = all.substr(shared_->configured)};
+  AnswerFields* const own = exchange.pin.answer_fields();
+  AnswerFields& fields = own != nullptr ? *own : *options_.answer_fields;
+  const AnswerFields::Lines lines = fields.lines(secure, shared_->date_text, shared_->second);
+  return {.status = response.status,
+          .version = exchange.request.version,
+          .date = shared_->date_text,
+          .server = fields.server_name(),
+          .fields = response.fields.items(),
+          .trusted = response.fields.trusted(),
+          .common = lines.all,
+          .always = lines.configured};
 }
 
 h2::Engine& Server::http2() {

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "core/reactor.h"
 #include "core/task.h"
+#include "http/answer_fields.h"
 #include "http/body_budget.h"
 #include "http/handler.h"
 #include "http/request.h"
@@ -39,8 +40,6 @@ class Observer {
   virtual void completed(const Completion& completion) = 0;
 };
 
-inline constexpr std::size_t max_configured_fields = 32;
-
 // What a client may take of the server. Times are from one sign of life to the next.
 struct ServerOptions {
   std::size_t header_limit = 16 * 1024;    // bytes of request line and fields: 431
@@ -62,13 +61,10 @@ struct ServerOptions {
   std::size_t connections = 16384;  // beyond it: 503 and closed
   // Beyond it instead: the oldest connection is closed for the new one, first of those that await no answer.
   bool makes_room = false;
-  int descriptors = INT_MAX;           // a connection whose descriptor is not below it is closed: others need the rest
-  TroubleLog* trouble = nullptr;       // told that there are no descriptors for connections; outlives the server
-  std::string server_name = "sluice";  // the Server field; empty: none
-  // Of every answer, and of those over TLS besides, at most max_configured_fields each; they are valid, and none that
-  // the server writes itself.
-  std::vector<std::pair<std::string, std::string>> fields = {};
-  std::vector<std::pair<std::string, std::string>> secure_fields = {};
+  int descriptors = INT_MAX;      // a connection whose descriptor is not below it is closed: others need the rest
+  TroubleLog* trouble = nullptr;  // told that there are no descriptors for connections; outlives the server
+  // Of the answers that the server makes itself, and of those to exchanges that pin nothing with fields of its own.
+  std::shared_ptr<AnswerFields> answer_fields = std::make_shared<AnswerFields>();
   bool http1 = true;                  // without it a plain connection is HTTP/2 from its first byte
   bool http2 = true;                  // by prior knowledge, and where a client of TLS chooses it
   std::uint32_t http2_streams = 100;  // requests of a connection at the same time: refused beyond it
@@ -85,6 +81,7 @@ struct Listening {
 
 namespace h1 {
 class Connection;
+struct ResponseHead;
 struct Workspace;
 }  // namespace h1
 namespace h2 {
@@ -168,13 +165,8 @@ class Server {
   void close(h1::Connection& connection);
   std::unique_ptr<h1::Workspace> take_workspace();
   void give_back(std::unique_ptr<h1::Workspace> workspace);
-  // What every answer has. Views until the next call.
-  struct CommonFields {
-    std::string_view date;        // its value
-    std::string_view all;         // lines, Date and Server among them
-    std::string_view configured;  // the last part of these
-  };
-  [[nodiscard]] CommonFields common_fields(bool secure);
+  // A head of HTTP/1.1 with what every answer has. Views until the next call.
+  [[nodiscard]] h1::ResponseHead start_head(const Exchange& exchange, const Response& response, bool secure);
   h2::Engine& http2();
 
   core::Reactor& reactor_;

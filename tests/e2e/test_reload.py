@@ -310,6 +310,28 @@ def test_no_request_fails_or_sees_two(server):
     assert server.sample("sluice_earlier_configurations") == 0
 
 
+def test_an_answer_has_the_headers_of_its_own_configuration(server, tmp_path):
+    """Two writes wait for a lock from before a reload until after it."""
+    active = 'http_server_active_requests{http_request_method="POST",url_scheme="http"}'
+    holder = sqlite3.connect(tmp_path / "main.db", isolation_level=None)
+    with contextlib.closing(holder), server.connect() as client, http2.Client(server.port) as multiplexed:
+        holder.execute("BEGIN IMMEDIATE")
+        client.send('POST /things HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"id": 8}')
+        stream = multiplexed.request("/things", "POST", [("content-type", "application/json")], b'{"id": 9}')
+        end = time.monotonic() + 30
+        while server.sample(active) != 2:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        write(server, generation(2, '[server.headers]\nX-Of = "2"\n'))
+        assert reload(server)[0] == 200
+        assert server.get("/which").get("x-of") == "2"
+        holder.execute("COMMIT")
+        first, (second,) = client.read(), multiplexed.wait(stream)
+        assert first.status == 201 and first.get("x-of") is None
+        assert second.status == 201 and "x-of" not in second.fields
+        assert client.get("/which").get("x-of") == "2" and multiplexed.get("/which").fields["x-of"] == "2"
+
+
 def test_sigterm_during_a_reload(server):
     write(server, generation(2))
 

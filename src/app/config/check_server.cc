@@ -9,6 +9,7 @@
 #include "app/config/reader.h"
 #include "app/config/text.h"
 #include "app/listen.h"
+#include "http/answer_fields.h"
 #include "http/fields.h"
 
 namespace sluice::app::config {
@@ -77,9 +78,9 @@ void check_headers(const ServerOptions& server, const Source& source, const Comp
       {"Transfer-Encoding", {}},
       {"Upgrade", {}},
       {"Vary", {}}};
-  if (server.headers.size() > http::max_configured_fields) {
+  if (server.headers.size() > http::AnswerFields::max_configured) {
     complain(server.headers.back().name.position,
-             fmt::format("[server.headers] has more than {} fields", http::max_configured_fields));
+             fmt::format("[server.headers] has more than {} fields", http::AnswerFields::max_configured));
   }
   for (std::size_t i = 0; i < server.headers.size(); ++i) {
     const auto& [name, header] = server.headers[i];

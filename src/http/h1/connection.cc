@@ -417,16 +417,9 @@ class Connection::Tunnel final : public net::Duplex {
 void Connection::change_protocol(Response response, std::size_t head_size) {
   const Request& request = work_->parser.request();
   SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
-  const Server::CommonFields common = server_.common_fields(secure());
-  h1::append_head(work_->output, {.status = response.status,
-                                  .version = request.version,
-                                  .connection = ResponseHead::Connection::upgrade,
-                                  .date = common.date,
-                                  .server = server_.options_.server_name,
-                                  .fields = response.fields.items(),
-                                  .trusted = response.fields.trusted(),
-                                  .common = common.all,
-                                  .always = common.configured});
+  ResponseHead head = server_.start_head(work_->exchange, response, secure());
+  head.connection = ResponseHead::Connection::upgrade;
+  h1::append_head(work_->output, head);
   report(&request, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);

@@ -23,19 +23,11 @@ bool has_no_body(int status) { return status == 204 || status == 304; }
 BodyFraming Connection::append_head(const Response& response, std::optional<std::uint64_t> size, bool keep) {
   const Version version = work_->parser.request().version;
   const BodyFraming framing = frame_body(response.status, version, size);
-  const Server::CommonFields common = server_.common_fields(secure());
-  h1::append_head(work_->output, {.status = response.status,
-                                  .version = version,
-                                  .connection = keep && framing.kind != BodyFraming::Kind::until_close
-                                                    ? ResponseHead::Connection::keep_alive
-                                                    : ResponseHead::Connection::close,
-                                  .framing = framing,
-                                  .date = common.date,
-                                  .server = server_.options_.server_name,
-                                  .fields = response.fields.items(),
-                                  .trusted = response.fields.trusted(),
-                                  .common = common.all,
-                                  .always = common.configured});
+  ResponseHead head = server_.start_head(work_->exchange, response, secure());
+  head.connection = keep && framing.kind != BodyFraming::Kind::until_close ? ResponseHead::Connection::keep_alive
+                                                                           : ResponseHead::Connection::close;
+  head.framing = framing;
+  h1::append_head(work_->output, head);
   return framing;
 }
 

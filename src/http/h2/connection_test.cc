@@ -618,16 +618,14 @@ TEST_F(ChangingServer, FieldsOfAnswersChangeOnOpenConnections) {
   ask(*line, "/own/3/1");
   EXPECT_TRUE(line->heard.contains("Server: sluice\r\n")) << line->heard;
   EXPECT_EQ(status(client, "/own/3/1"), 200);
-  options.server_name = "another";
-  options.fields = {{"X-Added", "1"}};
+  options.answer_fields = std::make_shared<AnswerFields>("another", AnswerFields::List{{"X-Added", "1"}});
   server->set_options(options);
   ask(*line, "/own/3/1");
   EXPECT_TRUE(line->heard.contains("Server: another\r\n") && line->heard.contains("X-Added: 1\r\n")) << line->heard;
   EXPECT_EQ(status(client, "/own/3/1"), 200);
   EXPECT_EQ(client.answers[3].fields["server"], "another");
   EXPECT_EQ(client.answers[3].fields["x-added"], "1");
-  options.server_name = "";
-  options.fields = {};
+  options.answer_fields = std::make_shared<AnswerFields>("");
   server->set_options(options);
   ask(*line, "/own/3/1");
   EXPECT_FALSE(line->heard.contains("Server:") || line->heard.contains("X-Added")) << line->heard;

@@ -40,17 +40,6 @@ Engine::Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptio
 
 void Engine::follow_options() {
   limits = {.size = options.header_limit, .target_size = options.target_limit, .fields = options.field_limit};
-  const auto add = [](auto& to, const auto& fields) {
-    for (auto [name, value] : fields) {
-      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-      to.emplace_back(std::move(name), std::move(value));
-    }
-  };
-  for (auto& to : configured_fields) {
-    to.clear();
-    add(to, options.fields);
-  }
-  add(configured_fields[1], options.secure_fields);
   nghttp2_option_set_peer_max_concurrent_streams(session_options, options.http2_streams);
   nghttp2_option_set_max_continuations(session_options, FrameGuard(options.header_limit).most_continuations() + 1);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -44,8 +43,6 @@ class Engine {
   HeadLimits limits;  // of new sessions
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
-  // What every answer has besides Date and Server, the names in lower case; [1]: over TLS.
-  std::array<std::vector<std::pair<std::string, std::string>>, 2> configured_fields;
   Buffer spare_output;    // lent to the connection that writes
   Buffer spare_input;     // lent to the tunnel that receives
   Buffer encoded_fields;  // lent to the frame that is being sent

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "http/answer_fields.h"
 #include "http/h1/scan.h"
 #include "http/h2/session.h"
 #include "http/h2/stream.h"
@@ -180,11 +181,13 @@ void Session::split_head(Buffer& out, std::size_t begin) {
 // table's size.
 void Session::encode_fields(const Stream& stream, bool with_table) {
   const Response& answer = stream.response;
+  const AnswerFields* const own = stream.exchange.pin.answer_fields();
+  const AnswerFields& common = own != nullptr ? *own : *options().answer_fields;
   Buffer& out = engine_.encoded_fields;
   fields_.use_table(with_table);
   fields_.add_status(out, answer.status);
   bool has_date = false;
-  bool has_server = options().server_name.empty();
+  bool has_server = common.server_name().empty();
   std::uint32_t trusted = answer.fields.trusted();
   for (const Field& field : answer.fields.items()) {
     const bool known = (trusted & 1) != 0;
@@ -198,8 +201,8 @@ void Session::encode_fields(const Stream& stream, bool with_table) {
     fields_.add(out, field.name, value);
   }
   if (!has_date) fields_.add(out, "date", engine_.date());
-  if (!has_server) fields_.add(out, "server", options().server_name);
-  for (const auto& [name, value] : engine_.configured_fields[secure_ ? 1 : 0]) fields_.add(out, name, value);
+  if (!has_server) fields_.add(out, "server", common.server_name());
+  for (const auto& [name, value] : common.configured(secure_)) fields_.add(out, name, value);
   if (const auto size = size_of(answer.body); size && !has_no_body(answer.status) && !stream.tunnelled) {
     std::array<char, 20> digits;
     const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), *size).ptr;

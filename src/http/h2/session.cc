@@ -178,6 +178,7 @@ struct Session::Callbacks {
         if (is_head && stream->state() < Stream::State::sending) {  // else trailers
           stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
+          if (stream->tunnelled) stream->exchange.pin.release();
         }
         if (!ends) break;
         stream->enter(Stream::State::sent);
@@ -584,7 +585,7 @@ void Session::cut_answers_of(const void* owner) {
 
 void Session::cut_pinned(const Pinned& pinned) {
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
-    if (stream->exchange.pin.holds(pinned)) cut(*stream);
+    if (!stream->tunnelled && stream->exchange.pin.holds(pinned)) cut(*stream);
   }
 }
 
@@ -612,7 +613,6 @@ void Session::cut(Stream& stream) {
 void Session::hand_over(Stream& stream) {
   SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
   report(stream, false);
-  stream.exchange.pin.release();
   upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
 }
 
