@@ -63,6 +63,12 @@ void RequestMetrics::add(const RequestMetrics& other) {
   }
 }
 
+void RequestMetrics::keep(const std::vector<bool>& routes) {
+  std::erase_if(series_, [&](const Series& one) { return one.route >= routes.size() || !routes[one.route]; });
+  const RequestMetrics kept = std::exchange(*this, {});
+  add(kept);
+}
+
 void MetricsText::family(std::string_view name, std::string_view type, std::string_view help) {
   text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }

@@ -42,6 +42,8 @@ class RequestMetrics {
 
   void add(const http::Completion& completion);
   void add(const RequestMetrics& other);
+  // Forgets all routes but these; by route.
+  void keep(const std::vector<bool>& routes);
   [[nodiscard]] const std::vector<Series>& series() const { return series_; }
 
  private:

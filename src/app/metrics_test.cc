@@ -77,6 +77,11 @@ TEST(Metrics, RoutesMethodsAndStatusesAreCountedApart) {
     seen.emplace(one.route, one.method, one.status);
   }
   EXPECT_EQ(seen.size(), 16U);
+
+  sum.keep({true, true, true, true});
+  sum.add(metrics);
+  for (const auto& one : sum.series()) EXPECT_EQ(one.durations.count, one.route <= 3 ? 9U : 3U);
+  EXPECT_EQ(sum.series().size(), 16U);
 }
 
 // Of two cores that have counted the same.

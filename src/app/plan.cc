@@ -18,7 +18,10 @@ Plan::RouteId Plan::add_name(std::string name) {
     if (names.size() > std::numeric_limits<RouteId>::max()) return 0;
     found = names.insert(found, std::move(name));
   }
-  return static_cast<RouteId>(found - names.begin());
+  const auto id = static_cast<RouteId>(found - names.begin());
+  is_served.resize(names.size());
+  is_served[id] = true;
+  return id;
 }
 
 std::string Plan::new_boot() {

@@ -108,6 +108,7 @@ struct Plan {
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
   std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
+  std::vector<bool> is_served = {true};   // by route's id; shorter than `names`: the rest are not
   std::vector<std::shared_ptr<Database>> databases;  // by index in the options
   std::vector<std::shared_ptr<const Feed>> feeds;
   std::vector<std::shared_ptr<const WebSocket>> websockets;

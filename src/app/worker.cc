@@ -23,6 +23,8 @@ constexpr Duration for_cancels = 200ms;
 // How long a request log that a reload has ended may take to write what it has.
 constexpr Duration log_patience = 60s;
 constexpr Duration log_pause = 200ms;
+// Beyond so many that reloads have removed, what they have counted is forgotten.
+constexpr std::size_t most_removed_routes = 1000;
 // How often it is looked whether there is memory to give back, and how much is worth it.
 constexpr Duration trim_every = 5s;
 constexpr std::uint64_t worth_trimming = 8 << 20;
@@ -211,6 +213,9 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   if (log && log != next_->request_log()) {
     ending_logs_.push_back(log);
     tasks_.spawn(end_log(log));
+  }
+  if (std::cmp_greater(plan.names.size() - std::ranges::count(plan.is_served, true), most_removed_routes)) {
+    requests_.keep(plan.is_served);
   }
   cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));

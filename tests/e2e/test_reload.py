@@ -112,6 +112,20 @@ def test_the_next_request_is_answered_by_the_new_file(server):
     assert any('http_route="/only/2"' in line and line.endswith(" 9") for line in counted), counted
 
 
+def test_what_many_removed_routes_have_counted_is_forgotten(server):
+    def many(first):
+        return "".join(f'[[endpoint]]\npath = "/many/{n}"\nget = "SELECT 1 AS n"\n' for n in range(first, first + 600))
+    for first in (0, 600, 1200):
+        write(server, generation(2, many(first)))
+        assert reload(server)[0] == 200
+        assert server.get(f"/many/{first}").status == 200
+        for _ in range(4):  # on every core
+            assert server.get("/only/2").status == 200
+        _, text = server.admin("/metrics")
+        assert [n for n in (0, 600, 1200) if f'http_route="/many/{n}"' in text] == ([0, 600] if first == 600 else [first])
+    assert 'http_route="/only/2",http_response_status_code="200",url_scheme="http"} 12\n' in text
+
+
 def test_sighup_reads_it_too(server):
     write(server, generation(2))
     server.process.send_signal(signal.SIGHUP)
