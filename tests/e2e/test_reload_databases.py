@@ -1,6 +1,8 @@
 """Databases, resident tables, change streams, stores and the request log, in a configuration that is read again."""
+import contextlib
 import json
 import os
+import re
 import sqlite3
 import time
 
@@ -135,16 +137,45 @@ def test_what_is_unchanged_lives_on(sluice, urls, request):
             assert stream.next()[0] == f"{boot}-{int(number) + 1}"
 
 
-def test_a_file_that_was_replaced(sluice, tmp_path):
-    run_sqlite(tmp_path / "main.db", SCHEMA.format(n=1))
+def test_a_link_to_another_file(sluice, tmp_path):
+    for n in (1, 7):
+        run_sqlite(tmp_path / f"{n}.db", SCHEMA.format(n=n))
+    (tmp_path / "main.db").symlink_to("1.db")
     config = NOTES.format(name="main", url="sqlite:main.db", more="")
     server = sluice("# routes\n" + config)
-    assert rows(server, "/notes") == [{"n": 1}]
-    run_sqlite(tmp_path / "new.db", SCHEMA.format(n=7))
-    os.replace(tmp_path / "new.db", tmp_path / "main.db")
+    assert post(server, "/notes", {"n": 2}) == 201
+    (tmp_path / "next").symlink_to("7.db")
+    os.replace(tmp_path / "next", tmp_path / "main.db")
+    assert post(server, "/notes", {"n": 3}) == 201 and rows(server, "/notes") == [{"n": 1}, {"n": 2}, {"n": 3}]
     done(server)
     assert rows(server, "/notes") == [{"n": 7}]
     assert post(server, "/notes", {"n": 8}) == 201 and rows(server, "/notes") == [{"n": 7}, {"n": 8}]
+    with contextlib.closing(sqlite3.connect(tmp_path / "1.db")) as old:
+        assert old.execute("SELECT n FROM notes").fetchall() == [(1,), (2,), (3,)]
+
+
+def test_a_file_that_is_moved_to_the_path_of_an_open_one(sluice, tmp_path):
+    """SQLite would take what the open one has written, in main.db-wal, for the other's."""
+    main, old, new = (tmp_path / name for name in ("main.db", "old.db", "new.db"))
+    run_sqlite(main, SCHEMA.format(n=1))
+    config = NOTES.format(name="main", url="sqlite:main.db", more="")
+    server = sluice("# routes\n" + config)
+    assert post(server, "/notes", {"n": 2}) == 201
+    run_sqlite(new, SCHEMA.format(n=7))
+    content = new.read_bytes()
+    os.link(main, old)
+    os.replace(new, main)
+    status, text = reload(server)
+    assert status == 422 and "another file has been moved here in place of the one that is open" in text
+    assert re.search(r"\.toml:\d+:\d+: error: ", text)
+    # Rows are read as before. None is written that would be gone with the file.
+    assert rows(server, "/notes") == [{"n": 1}, {"n": 2}] and post(server, "/notes", {"n": 3}) == 503
+    assert server.admin("/readyz")[0] == 503
+    assert main.read_bytes() == content
+    os.replace(old, main)
+    assert post(server, "/notes", {"n": 3}) == 201 and rows(server, "/notes") == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert server.admin("/readyz")[0] == 200
+    done(server)
 
 
 def test_feeds_join_and_leave(sluice, urls, request):

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <ranges>
 #include <utility>
@@ -163,6 +165,64 @@ class OwnStatement {
   bool& flag_;
 };
 
+bool is_there(const std::string& path) {
+  struct stat file{};
+  return ::stat(path.c_str(), &file) == 0;
+}
+
+// What this process has open, by path. Where another file has been moved to the path of an open one, the -wal and -shm
+// there are still those of the one before. SQLite would take them for the new one's, and destroy it.
+class OpenFiles {
+ public:
+  [[nodiscard]] bool add(const SqliteFile& file) {
+    const std::lock_guard lock(mutex_);
+    auto& files = files_[file.path];
+    auto found = std::ranges::find(files, file, &Open::file);
+    if (found == files.end()) {
+      if (!files.empty() && (is_there(file.path + "-wal") || is_there(file.path + "-shm"))) return false;
+      found = files.insert(found, {.file = file});
+    }
+    ++found->connections;
+    return true;
+  }
+  void remove(const SqliteFile& file) {
+    const std::lock_guard lock(mutex_);
+    auto& files = files_[file.path];
+    const auto found = std::ranges::find(files, file, &Open::file);
+    if (--found->connections == 0) files.erase(found);
+    if (files.empty()) files_.erase(file.path);
+  }
+
+ private:
+  struct Open {
+    SqliteFile file;
+    int connections = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Open>> files_;
+};
+
+OpenFiles open_files;
+
+Error no_file(const std::string& path) {
+  return make_error(Failure::unavailable,
+                    errno == ENOENT ? "no such file: " + path : path + ": " + std::strerror(errno));
+}
+
+Result<void> check_file_of(const SqliteFile& file) {
+  struct stat now{};
+  if (::stat(file.path.c_str(), &now) != 0) return std::unexpected(no_file(file.path));
+  if (now.st_dev == file.device && now.st_ino == file.inode) return {};
+  return std::unexpected(make_error(Failure::unavailable, file.path + ": has been replaced by another file"));
+}
+
+Result<SqliteFile> find_file(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  struct stat file{};
+  if (real == nullptr || ::stat(real.get(), &file) != 0) return std::unexpected(no_file(path));
+  return SqliteFile{.path = real.get(), .device = file.st_dev, .inode = file.st_ino};
+}
+
 }  // namespace
 
 Prepared::~Prepared() { sqlite3_finalize(handle); }
@@ -171,21 +231,25 @@ Connection::~Connection() {
   cache_.clear();
   // Our own statements are finalized by those who prepared them; v2 tolerates one that is late.
   sqlite3_close_v2(database_);
+  open_files.remove(file_);
 }
 
 Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& options, Purpose purpose) {
   configure_library();
-  struct stat file{};
-  if (::stat(options.path.c_str(), &file) != 0) {
-    return std::unexpected(make_error(Failure::unavailable, errno == ENOENT
-                                                                ? "no such file: " + options.path
-                                                                : options.path + ": " + std::strerror(errno)));
+  auto file = options.file ? Result<SqliteFile>(*options.file) : find_file(options.path);
+  if (!file) return std::unexpected(std::move(file.error()));
+  if (auto there = check_file_of(*file); !there) return std::unexpected(std::move(there.error()));
+  if (!open_files.add(*file)) {
+    return std::unexpected(make_error(
+        Failure::unavailable, options.path + ": another file has been moved here in place of the one that is open. The "
+                                             "-wal and -shm here belong to that one: put it back, or give the other "
+                                             "a path of its own"));
   }
+  std::unique_ptr<Connection> connection(new Connection(*std::move(file), purpose));
   // Each connection belongs to one thread at a time, so that SQLite needs no locks of its own.
   const int mode = purpose == Purpose::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-  sqlite3* database = nullptr;
-  const int code = sqlite3_open_v2(options.path.c_str(), &database, mode | SQLITE_OPEN_NOMUTEX, nullptr);
-  std::unique_ptr<Connection> connection(new Connection(database, purpose));
+  const int code =
+      sqlite3_open_v2(connection->file_.path.c_str(), &connection->database_, mode | SQLITE_OPEN_NOMUTEX, nullptr);
   if (code != SQLITE_OK) {
     Error error = connection->error(code);
     error.message = options.path + ": " + error.message;
@@ -196,6 +260,13 @@ Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& option
     return std::unexpected(std::move(done.error()));
   }
   return connection;
+}
+
+Result<void> Connection::check_file() const { return check_file_of(file_); }
+
+Result<void> Connection::begin_writing() {
+  if (auto there = check_file(); !there) return there;
+  return run("BEGIN IMMEDIATE");
 }
 
 Result<void> Connection::set_up(const SqliteOptions& options) {

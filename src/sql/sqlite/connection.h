@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sql/database.h"
@@ -61,6 +62,9 @@ class Connection {
   ~Connection();
 
   [[nodiscard]] sqlite3* get() const { return database_; }
+  [[nodiscard]] const SqliteFile& file() const { return file_; }
+  // Refuses where it is gone from its path, or another one is there.
+  [[nodiscard]] Result<void> check_file() const;
 
   // The statement of this slot, from the cache if it is there with this very text.
   [[nodiscard]] Result<Prepared*> prepared(std::uint32_t slot, std::string_view text) {
@@ -76,6 +80,8 @@ class Connection {
 
   // One of our own statements (BEGIN, a pragma), which the rules for the configuration's statements do not bind.
   [[nodiscard]] Result<void> run(const char* sql);
+  // A transaction that has the lock already. Not for a file that is gone from its path: its rows would be lost.
+  [[nodiscard]] Result<void> begin_writing();
   [[nodiscard]] sqlite3_stmt* prepare_own(const char* sql);  // null on failure; the caller finalizes it
   [[nodiscard]] int step_own(sqlite3_stmt* statement);       // steps once and resets
 
@@ -83,7 +89,7 @@ class Connection {
   [[nodiscard]] Error error(int code, std::string_view running = {});
 
  private:
-  Connection(sqlite3* database, Purpose purpose) : database_(database), purpose_(purpose) {}
+  Connection(SqliteFile file, Purpose purpose) : file_(std::move(file)), purpose_(purpose) {}
   [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
   [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t slot, std::string_view text);
@@ -95,7 +101,8 @@ class Connection {
                        const char*);
   void note_write(const char* table);
 
-  sqlite3* database_;
+  const SqliteFile file_;
+  sqlite3* database_ = nullptr;
   Purpose purpose_;
   // "name" that is no column is a text. Off, or a statement would go on with a text once its column has another name;
   // on from the first statement whose triggers or views need it. A change compiles all statements anew.

@@ -56,13 +56,10 @@ Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const SqliteOptions
   if (auto prepared = sqlite::prepare_file(options); !prepared) return std::unexpected(std::move(prepared.error()));
   auto connection = sqlite::Connection::open(options, sqlite::Purpose::look_up);
   if (!connection) return std::unexpected(std::move(connection.error()));
+  SqliteOptions opened = options;
+  opened.file = (*connection)->file();
   std::unique_ptr<SqliteDatabase> database(
-      new SqliteDatabase(options, *std::move(connection), reactor, mailbox, threads, writer));
-  struct stat file{};
-  if (::stat(options.path.c_str(), &file) != 0)
-    return refuse(Failure::unavailable, options.path + ": " + std::strerror(errno));
-  database->device_ = file.st_dev;
-  database->inode_ = file.st_ino;
+      new SqliteDatabase(opened, *std::move(connection), reactor, mailbox, threads, writer));
   database->begin_ = database->connection_->prepare_own("BEGIN");
   database->commit_ = database->connection_->prepare_own("COMMIT");
   if (database->begin_ == nullptr || database->commit_ == nullptr) {
@@ -209,13 +206,7 @@ void SqliteDatabase::give_back(std::unique_ptr<sqlite::RowBlock> block) {
 core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
   if (deadline <= reactor_.now()) co_return refuse(Failure::timed_out, "the deadline has passed");
   // An open file outlives its name: without this, a deleted or replaced database would look healthy.
-  struct stat file{};
-  if (::stat(options_.path.c_str(), &file) != 0) {
-    co_return refuse(Failure::unavailable, options_.path + ": " + std::strerror(errno));
-  }
-  if (file.st_dev != device_ || file.st_ino != inode_) {
-    co_return refuse(Failure::unavailable, options_.path + ": has been replaced by another file");
-  }
+  if (auto there = connection_->check_file(); !there) co_return there;
   budget_ = unlimited;
   co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
 }

@@ -86,8 +86,6 @@ class SqliteDatabase final : public Database {
   sqlite3_stmt* commit_ = nullptr;
   bool in_transaction_ = false;
   int budget_ = 0;  // of the look-up that runs: how often SQLite may still report progress
-  std::uint64_t device_ = 0;
-  std::uint64_t inode_ = 0;
   std::vector<std::unique_ptr<sqlite::RowBlock>> spare_blocks_;
   TurnEnd turn_end_{*this};
   Counters counters_;

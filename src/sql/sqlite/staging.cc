@@ -238,7 +238,7 @@ Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   }
   if (auto found = find_duplicates(); rows != 0 && !found) return found;
   if (!outcome.faults.empty()) return {};
-  if (auto begun = connection->run("BEGIN IMMEDIATE"); !begun) return begun;
+  if (auto begun = connection->begin_writing(); !begun) return begun;
   Result<void> written;
   if (plan.outside && rows != 0) written = find_outside();
   if (written && !outcome.outside) written = write_opened();

@@ -228,7 +228,9 @@ Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& op
   if (sqlite3_db_readonly((*connection)->get(), "main") != 0) {
     return std::unexpected(Error{Failure::statement, {}, options.path + ": the file may not be written"});
   }
-  return std::unique_ptr<SqliteWriter>(new SqliteWriter(options, *std::move(connection)));
+  SqliteOptions opened = options;
+  opened.file = (*connection)->file();
+  return std::unique_ptr<SqliteWriter>(new SqliteWriter(opened, *std::move(connection)));
 }
 
 SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection)
@@ -428,7 +430,7 @@ void SqliteWriter::converse(Request& first) {
   const std::shared_ptr<Session> session = first.session;
   Request* step = &first;
   changed_.clear();
-  auto begun = connection_->run("BEGIN IMMEDIATE");
+  auto begun = connection_->begin_writing();
   if (!begun) step->result = std::unexpected(std::move(begun.error()));
   for (bool goes_on = begun && take_step(*step);; goes_on = take_step(*step)) {
     std::unique_lock lock(session->mutex);
@@ -481,7 +483,7 @@ bool SqliteWriter::take_step(Request& request) {
 // Every request of the batch has its result afterwards.
 void SqliteWriter::write(std::span<Request* const> batch) {
   for (;;) {
-    if (auto begun = connection_->run("BEGIN IMMEDIATE"); !begun) return fail_all(batch, begun.error());
+    if (auto begun = connection_->begin_writing(); !begun) return fail_all(batch, begun.error());
     changed_.clear();
     bool rolled_back = false;
     for (Request* request : batch) {
