@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "api/resident/load.h"
 #include "app/cli.h"
 #include "app/loop.h"
@@ -35,12 +37,15 @@ core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident:
 
 }  // namespace
 
-std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient) {
+std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
+                                            bool patient) {
   std::optional<Loop> loop;
   for (const auto& resident : plan.residents) {
     if (before != nullptr && contains(before->residents, resident)) continue;
     const auto refuse = [&](const std::string& text) {
-      return std::unexpected(Refusal{.text = "sluice: resident \"" + resident->plan->name + "\": " + text + "\n",
+      const Position at = resident->options.query.position;
+      return std::unexpected(Refusal{.text = fmt::format("{}:{}:{}: error: resident \"{}\": {}\n", file, at.line,
+                                                         at.column, resident->plan->name, text),
                                      .exit_code = exit_failure});
     };
     if (!loop) loop.emplace();

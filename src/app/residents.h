@@ -18,8 +18,9 @@ namespace sluice::app {
 class Worker;
 
 // Gives each resident table that `before` (which may be null) does not have its first version, one after the other.
-// `patient`: waits for databases as their `start_timeout` says.
-[[nodiscard]] std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient);
+// `file`: that the plan is from. `patient`: waits for databases as their `start_timeout` says.
+[[nodiscard]] std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
+                                                          bool patient);
 
 // Keeps resident tables fresh, on one core: runs their queries again when it is time, or when the database says so, and
 // brings what is new to all cores. What cannot be loaded stays as it was.

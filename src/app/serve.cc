@@ -146,7 +146,7 @@ void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
 }  // namespace
 
 int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
-  if (const auto loaded = load_residents(*plan, nullptr, true); !loaded) {
+  if (const auto loaded = load_residents(file, *plan, nullptr, true); !loaded) {
     std::fputs(loaded.error().text.c_str(), stderr);
     return loaded.error().exit_code;
   }
