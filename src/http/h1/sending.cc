@@ -16,8 +16,6 @@ constexpr std::size_t turn_bytes = 512 * 1024;        // of a body that is made 
 constexpr std::size_t copied_piece_bytes = 1024;
 constexpr std::size_t most_parts = 256;  // of one gathered write
 
-bool has_no_body(int status) { return status == 204 || status == 304; }
-
 }  // namespace
 
 BodyFraming Connection::append_head(const Response& response, std::optional<std::uint64_t> size, bool keep) {
