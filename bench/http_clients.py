@@ -39,14 +39,15 @@ def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, scri
     return result
 
 
-def h2load(port, target="/", connections=100, seconds=3, streams=1, http1=False, core=None):
-    """HTTP/2, or HTTP/1.1 keep-alive, over TLS 1.3."""
+def h2load(port, target="/", connections=100, seconds=3, streams=1, http1=False, tls=True, core=None):
+    """HTTP/2, or HTTP/1.1 keep-alive, over TLS 1.3; or HTTP/2 in the clear, by prior knowledge."""
     text, complaint = _run(["h2load", f"-c{connections}", f"-m{streams}", f"-D{seconds}", f"--tls13-ciphers={CIPHER}",
-                            *(["--h1"] if http1 else []), f"https://127.0.0.1:{port}{target}"], core)
+                            *(["--h1"] if http1 else []), f"http{'s' if tls else ''}://127.0.0.1:{port}{target}"], core)
     done = re.search(r"requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", text)
     if not done or int(done.group(2)) == 0:
         raise SystemExit(complaint)
-    for expected in (f"Cipher: {CIPHER}", "Application protocol: " + ("http/1.1" if http1 else "h2")):
+    protocol = "http/1.1" if http1 else "h2" if tls else "h2c"
+    for expected in (*([f"Cipher: {CIPHER}"] if tls else []), f"Application protocol: {protocol}"):
         if expected not in text:
             raise SystemExit(f"not {expected}: {text[-800:]}")
     rps = float(re.search(r"finished in \S+, ([\d.]+) req/s", text).group(1))

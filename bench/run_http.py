@@ -36,6 +36,8 @@ CASES = (
          lambda program, target, seconds: h2load(program.tls_port, target, 100, seconds, streams=32, core=CORE)),
     Case("h2-100kB", "hundred",
          lambda program, target, seconds: h2load(program.tls_port, target, 16, seconds, streams=8, core=CORE)),
+    Case("h2c-100kB", "hundred",
+         lambda program, target, seconds: h2load(program.port, target, 16, seconds, streams=8, tls=False, core=CORE)),
 )
 
 
