@@ -13,6 +13,7 @@ namespace sluice::gateway {
 // A [policy.NAME] on one core.
 class Policy : public http::Filter {
  public:
+  using http::Filter::Filter;
   // Keys for tokens from now on, where it verifies any.
   virtual void set_keys(std::shared_ptr<const jwt::KeySet>) {}
   [[nodiscard]] virtual Readings readings() const { return {}; }

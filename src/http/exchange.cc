@@ -19,9 +19,11 @@ core::Async<std::optional<Response>> Exchange::ask(std::span<Filter* const> filt
 }
 
 core::Async<std::optional<Response>> Exchange::ask_next() {
-  Slot& slot = slots_[asked_];
+  Filter& filter = *filters_[asked_];
+  Slot& slot = slots_[asked_++];
   slot = {};
-  return filters_[asked_++]->before(*this, slot);
+  if (filter.parts == Filter::Parts::all) told_ = asked_;
+  return filter.before(*this, slot);
 }
 
 core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<Response>> first) {
@@ -31,13 +33,13 @@ core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<
 }
 
 void Exchange::filter_slowly(Response& response) {
-  for (std::size_t i = asked_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
+  for (std::size_t i = told_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
 }
 
 void Exchange::end_slowly(Outcome outcome) {
-  while (asked_ != 0) {
-    --asked_;
-    filters_[asked_]->ended(*this, slots_[asked_], outcome);
+  while (told_ != 0) {
+    --told_;
+    filters_[told_]->ended(*this, slots_[told_], outcome);
   }
 }
 

@@ -48,10 +48,11 @@ class Exchange {
 
   // For whoever sends the answer, once each: before it is sent, and when it has been sent or never will be.
   void filter(Response& response) {
-    if (asked_ != 0) filter_slowly(response);
+    if (told_ != 0) filter_slowly(response);
   }
   void end(Outcome outcome) {
-    if (asked_ != 0) end_slowly(outcome);
+    asked_ = 0;
+    if (told_ != 0) end_slowly(outcome);
   }
   // Ends it, and forgets what filters and the router found: ready for the next request. The response is gone before.
   void reset() {
@@ -72,6 +73,7 @@ class Exchange {
 
   std::span<Filter* const> filters_;
   std::size_t asked_ = 0;  // filters, of which before() was called
+  std::size_t told_ = 0;   // of these, up to the last one that has more than before()
   std::array<Slot, max_filters> slots_;
 };
 

@@ -13,7 +13,8 @@ namespace {
 // Tells what it is asked and told.
 class Witness final : public Filter {
  public:
-  Witness(std::string name, std::string& told) : name_(std::move(name)), told_(told) {}
+  Witness(std::string name, std::string& told, Parts parts = Parts::all)
+      : Filter(parts), name_(std::move(name)), told_(told) {}
 
   core::Async<std::optional<Response>> before(Exchange&, Slot& slot) override {
     told_ += name_ + "? ";
@@ -66,7 +67,7 @@ class ExchangeTest : public testing::Test {
   Witness a{"a", told};
   Witness b{"b", told};
   Witness c{"c", told};
-  const std::vector<Filter*> filters = {&a, &b, &c};
+  std::vector<Filter*> filters = {&a, &b, &c};
   Exchange exchange;
   core::TaskGroup tasks;
 };
@@ -79,6 +80,18 @@ TEST_F(ExchangeTest, FiltersAreAskedInOrderAndToldInReverse) {
     EXPECT_EQ(told, "a? b? c? c200 b200 a200 c.200 b.200 a.200 ");
     exchange.reset();
   }
+}
+
+TEST_F(ExchangeTest, AnswersAreNotBroughtToThoseBehindWhomNobodyWantsThem) {
+  Witness last("l", told, Filter::Parts::before);
+  filters = {&last};
+  tasks.spawn(run());
+  EXPECT_EQ(told, "l? ");
+  told.clear();
+  filters = {&a, &last};
+  exchange.reset();
+  tasks.spawn(run());
+  EXPECT_EQ(told, "a? l? a200 a.200 ");
 }
 
 TEST_F(ExchangeTest, TheFirstAnswerIsSeenByThoseThatWereAsked) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "core/task.h"
@@ -14,6 +15,9 @@ namespace sluice::http {
 // order, to those whose before() was asked. `slot` is one filter's own in one exchange, and zero before before().
 class Filter {
  public:
+  // Which of these it has: where no filter of a route has more than before(), answers need not be brought to them.
+  enum class Parts : std::uint8_t { all, before };
+  explicit Filter(Parts parts = Parts::all) : parts(parts) {}
   virtual ~Filter() = default;
   // Nothing: the request goes on. It may note in request.findings what it found out.
   [[nodiscard]] virtual core::Async<std::optional<Response>> before(Exchange&, Slot&) {
@@ -27,6 +31,8 @@ class Filter {
   // The answer to a CORS preflight, with which browsers send no credentials (Fetch, 4.8), so that before() never sees
   // one. Nothing: another filter may answer it, or else the router does.
   [[nodiscard]] virtual std::optional<Response> preflight(Exchange&) { return std::nullopt; }
+
+  const Parts parts;
 };
 
 }  // namespace sluice::http

@@ -84,7 +84,8 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 }  // namespace
 
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor)
-    : reactor_(reactor),
+    : Policy(Parts::before),
+      reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
       keys_(std::move(keys)),
