@@ -212,6 +212,9 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
     ending_logs_.push_back(log);
     tasks_.spawn(end_log(log));
   }
+  for (const auto& database : site_->databases()) {
+    if (!contains(next_->databases(), database)) database->retire();
+  }
   cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   serving_ = http::Pin(*site_);

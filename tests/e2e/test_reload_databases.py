@@ -491,3 +491,43 @@ def test_an_unchanged_database_may_be_hung(sluice, own_postgres):
         assert server.get(f"/files/{server.file.name}").status == 200
         assert rows(server, "/notes") == [{"n": 1}]
     assert 'database "main" is away, its statements are taken as they are served: ' in server.log
+
+
+def test_idle_connections_of_another_url_close(sluice, postgres):
+    """At the switch, while one of them still sends an answer that has begun."""
+    for n in (1, 2):
+        postgres.psql(f"DROP DATABASE IF EXISTS reloaded{n}")
+        postgres.psql(f"CREATE DATABASE reloaded{n}")
+        postgres.psql(SCHEMA.format(n=n), f"reloaded{n}")
+    url = postgres.url("reloaded1")
+    server = sluice("# routes\n" + NOTES.format(name="main", url=url, more="pool = 5"), server="cores = 1\n")
+
+    def connections():
+        return int(postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE datname = 'reloaded1'"))
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(server.connect()) for _ in range(3)]
+        for reader in readers:
+            reader.sip = 4096
+            reader.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
+            reader._until(b"\r\n\r\n")
+        assert rows(server, "/notes") == [{"n": 1}]
+        until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
+        assert connections() >= 5  # one listens
+
+        def finish(reader):
+            reader.sip = 1 << 20
+            text = bytearray()
+            while (size := int(reader._until(b"\r\n"), 16)) != 0:
+                text += reader._exactly(size)
+                reader._exactly(2)
+            assert len(json.loads(text)) == 200_000
+            reader._until(b"\r\n")
+        finish(readers[0])
+        write(server, NOTES.format(name="main", url=postgres.url("reloaded2"), more="pool = 5"))
+        done(server)
+        until(lambda: connections() == 2)
+        finish(readers[1])
+        until(lambda: connections() == 1)
+        assert rows(server, "/notes") == [{"n": 2}]
+        finish(readers[2])
+        until(lambda: connections() == 0)
