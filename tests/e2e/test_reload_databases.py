@@ -346,7 +346,7 @@ params.hash = {{ from = "upload.blob", store = "blobs" }}
 KEPT = '''
 [database.main]
 url = "{url}"
-start_timeout = "1s"
+start_timeout = "10s"
 [openapi]
 path = "/openapi.json"
 [[endpoint]]
@@ -370,6 +370,17 @@ path = "/plan"
 get = "EXPLAIN SELECT 1"
 [[endpoint]]
 database = "main"
+path = "/all"
+get = "SELECT n FROM notes WHERE ctid >= :ctid_from AND ctid < :ctid_to"
+parallel = 2
+[[endpoint]]
+database = "main"
+path = "/notes/{{note}}"
+get = "SELECT n FROM notes WHERE n = :note"
+params.note = {{ type = "int" }}
+require = "exists(SELECT 1 FROM tags WHERE note = :note)"
+[[endpoint]]
+database = "main"
 path = "/backend"
 get = """SELECT pg_backend_pid() AS pid, (SELECT count(*) FROM pg_prepared_statements) AS statements"""
 [[resident]]
@@ -377,8 +388,12 @@ database = "main"
 name = "known"
 query = "SELECT n FROM notes"
 key = "n"
+[request_log]
+database = "main"
+table = "log"
 '''
 TAGS = SCHEMA.format(n=1) + "CREATE TABLE tags (note integer REFERENCES notes, tag text, PRIMARY KEY (note, tag));"
+TAGS += "CREATE TABLE log (path text, status integer);"
 
 
 def refused(server, *texts):
@@ -416,15 +431,22 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
     write(server, config.replace('table = "tags"', 'table = "others"'))
     refused(server, "the database is away, and this is not served yet: ")
     # Another pool is another database.
-    write(server, config.replace("start_timeout", "pool = 2\nstart_timeout") + other.format(n=3))
+    write(server, config.replace("start_timeout", "pool = 3\nstart_timeout") + other.format(n=3))
     line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
     refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
     assert server.get("/other/3").status == 404 and rows(server, "/other/2") == [{"n": 2}]
+    # What a document can do without is not left out: whether columns may be NULL.
+    write(server, config.replace('[openapi]\npath = "/openapi.json"\n', ""))
+    done(server)
+    write(server, config)
+    line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
+    refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
     postgres.start()
     until(lambda: server.get("/notes").status == 200)
     with server.connect() as client:
         assert client.call("PUT", "/notes/1/tags", b'[{"tag": "a"}]', "Content-Type: application/json").status == 200
     assert rows(server, "/notes/1/tags") == [{"tag": "a"}]
+    assert rows(server, "/notes/1") == rows(server, "/all") == [{"n": 1}]
     for _ in range(2):
         backend = rows(server, "/backend")
     write(server, config + other.format(n=3) + new)
@@ -440,7 +462,7 @@ def test_a_reload_does_not_wait_without_end(sluice, postgres):
         postgres.psql(statement)
     postgres.psql(TAGS + "CREATE TABLE held (n integer)", "locked")
     url = postgres.url("locked")
-    config = KEPT.format(url=url)
+    config = KEPT.format(url=url).replace('start_timeout = "10s"', 'start_timeout = "1s"')
     server = sluice("# routes\n" + config, server="cores = 1\n")
     with socket.create_server(("127.0.0.1", 0)) as mute:
         silent = f"postgres://127.0.0.1:{mute.getsockname()[1]}/silent"
@@ -458,6 +480,9 @@ def test_a_reload_does_not_wait_without_end(sluice, postgres):
         locker.stdin.close()
     done(server)
     assert rows(server, "/held") == []
+    # A server that answers with an error is not away.
+    postgres.psql("ALTER DATABASE locked ALLOW_CONNECTIONS false")
+    refused(server, "is not currently accepting connections")
 
 
 def stopped(pid):
