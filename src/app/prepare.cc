@@ -80,9 +80,10 @@ std::shared_ptr<const Recording> recording_of(const Plan* previous, const std::s
   return previous->recordings[static_cast<std::size_t>(found - previous->databases.begin())];
 }
 
-// A reload waits no longer for one answer: a second at least.
+// A reload waits no longer for one answer. It gives up before the database does, which would go on to the next
+// statement after 30 s.
 Duration answer_limit(const sql::DatabaseOptions& options, const Plan* previous) {
-  return previous != nullptr ? std::max<Duration>(options.start_timeout.value, 1s) : Duration::max();
+  return previous != nullptr ? std::clamp<Duration>(options.start_timeout.value, 1s, 25s) : Duration::max();
 }
 
 // The server cannot be reached, or is starting or ending; not: it has answered with an error.

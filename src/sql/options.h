@@ -85,12 +85,12 @@ struct DatabaseOptions {
         "answered 400, or 422 where it writes. No timeout ends one call of a function, and some take minutes for texts "
         "that this allows: see \"What a timeout does not end\" in operating.md.",
         {.min = 256_KiB, .max = 900_MiB});
-    v.field(
-        "start_timeout", &DatabaseOptions::start_timeout,
-        "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
-        "exits with 1. `sluice check` does not wait. A reload waits as long, and at least 1s, for each answer about "
-        "a statement or a table.",
-        {.min = 0s, .max = 24h});
+    v.field("start_timeout", &DatabaseOptions::start_timeout,
+            "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
+            "exits with 1. `sluice check` does not wait. A reload waits as long, at least 1s and at most 25s, for each "
+            "answer about "
+            "a statement or a table.",
+            {.min = 0s, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
             "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "
             "read-only either, and a function that writes does.");
