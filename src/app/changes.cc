@@ -30,10 +30,13 @@ class Changes::Source final : public sql::ChangeSink {
     const std::size_t index = listener_->add(std::move(topic));
     if (index >= feeds_.size()) feeds_.resize(index + 1);
     feeds_[index] = {.plan = std::move(plan)};
+    has_joined_ = true;
   }
+  // Does not wait for a database that nothing has joined since.
   core::Task<void> settle() {
+    if (!std::exchange(has_joined_, false)) co_return;
     if (tasks_.empty()) tasks_.spawn(listener_->run());
-    return listener_->settle();
+    co_await listener_->settle();
   }
   // False: it has no feed any more.
   bool leave(const Plan& plan) {
@@ -111,6 +114,7 @@ class Changes::Source final : public sql::ChangeSink {
   const std::shared_ptr<Plan::Database> database_;
   const std::string name_;
   std::vector<Feed> feeds_;  // by topic
+  bool has_joined_ = false;  // a feed, since the last settle()
   std::unique_ptr<sql::ChangeListener> listener_;
   core::TaskGroup tasks_;
 };

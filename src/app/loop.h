@@ -1,8 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
+#include "base/time.h"
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/reactor.h"
@@ -17,10 +20,21 @@ struct Loop {
   core::Mailbox mailbox{*reactor};
   core::BlockingPool threads{1, 16};
 
-  // Runs one coroutine to its end.
+  // What the coroutine that runs waits for.
+  struct Wait {
+    Instant until = never;
+    std::string what;  // for the operator
+  };
+  Wait wait;
+
+  // Runs one coroutine to its end. Throws Wait::what when a wait takes too long.
   template <class T>
   T run(core::Task<T> task) {
-    return core::run_to_end(*reactor, &mailbox, std::move(task));
+    wait = {};
+    auto result =
+        core::run_unless([this] { return reactor->clock() > wait.until; }, *reactor, &mailbox, std::move(task));
+    if (!result) throw std::runtime_error(wait.what);
+    return *std::move(result);
   }
 };
 

@@ -26,6 +26,7 @@
 namespace sluice::app {
 
 class Site;
+struct Recording;
 
 // What a kind of route has made ready: one route, or several that belong together. Immutable, shared by all cores.
 class Route {
@@ -109,7 +110,8 @@ struct Plan {
   std::vector<std::unique_ptr<const Route>> routes;
   std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
   std::vector<bool> is_served = {true};   // by route's id; shorter than `names`: the rest are not
-  std::vector<std::shared_ptr<Database>> databases;  // by index in the options
+  std::vector<std::shared_ptr<Database>> databases;          // by index in the options
+  std::vector<std::shared_ptr<const Recording>> recordings;  // likewise, for the next plan; null: SQLite
   std::vector<std::shared_ptr<const Feed>> feeds;
   std::vector<std::shared_ptr<const WebSocket>> websockets;
   std::vector<std::shared_ptr<Resident>> residents;

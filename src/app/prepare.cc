@@ -12,6 +12,7 @@
 #include "app/loop.h"
 #include "app/near_name.h"
 #include "app/opened_database.h"
+#include "app/recorded_database.h"
 #include "app/routes/kind.h"
 #include "base/log.h"
 #include "core/reactor.h"
@@ -56,7 +57,7 @@ std::shared_ptr<Plan::Database> planned(const Options& options, std::size_t inde
   const auto& database = options.databases[index];
   auto made = std::make_shared<Plan::Database>(database.name.value);
   made->file = file_of(database.value);
-  made->writes = options.writes_to(database.name.value);
+  made->writes = database.value.is_sqlite() && options.writes_to(database.name.value);
   for (std::size_t i = 0; previous != nullptr && i < previous->databases.size(); ++i) {
     const auto& before = previous->options.databases[i];
     const std::shared_ptr<Plan::Database>& kept = previous->databases[i];
@@ -69,6 +70,25 @@ std::shared_ptr<Plan::Database> planned(const Options& options, std::size_t inde
     if (database.value.is_sqlite() && config::same(before.value, as_before)) made->shared = kept->shared;
   }
   return made;
+}
+
+// What the plan before has heard from the same database.
+std::shared_ptr<const Recording> recording_of(const Plan* previous, const std::shared_ptr<Plan::Database>& database) {
+  if (previous == nullptr) return nullptr;
+  const auto found = std::ranges::find(previous->databases, database);
+  if (found == previous->databases.end()) return nullptr;
+  return previous->recordings[static_cast<std::size_t>(found - previous->databases.begin())];
+}
+
+// A reload waits no longer for one answer. It gives up before the database does, which would go on to the next
+// statement after 30 s.
+Duration answer_limit(const sql::DatabaseOptions& options, const Plan* previous) {
+  return previous != nullptr ? std::clamp<Duration>(options.start_timeout.value, 1s, 25s) : Duration::max();
+}
+
+// The server cannot be reached, or is starting or ending; not: it has answered with an error.
+bool is_silent(const sql::Error& error) {
+  return error.failure != sql::Failure::statement && (error.sqlstate.empty() || error.sqlstate.starts_with("57P"));
 }
 
 bool is_away(const sql::Error& error) {
@@ -200,6 +220,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     for (const std::string& warning : (*keys)->warnings) plan->warnings.push_back(warning);
     plan->keys.push_back(std::move(*keys));
   }
+  std::vector<std::pair<std::size_t, const RecordedDatabase*>> away;
   for (std::size_t i = 0; i < options.databases.size(); ++i) {
     const auto& database = options.databases[i];
     auto opened = open_database(loop, options, database);
@@ -211,10 +232,27 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     here.shared = std::move(opened->shared);
     here.database = std::move(opened->database);
-    here.database->share_ids(plan->databases.emplace_back(planned(options, i, previous))->ids);
+    const auto& kept = plan->databases.emplace_back(planned(options, i, previous));
+    RecordedDatabase* recorded = nullptr;
+    if (!database.value.is_sqlite()) {
+      auto made =
+          std::make_unique<RecordedDatabase>(std::move(here.database), database.name.value, loop,
+                                             answer_limit(database.value, previous), recording_of(previous, kept));
+      recorded = made.get();
+      here.database = std::move(made);
+    }
+    plan->recordings.push_back(recorded != nullptr ? recorded->recording() : nullptr);
+    here.database->share_ids(kept->ids);
     const Duration patience = patient ? database.value.start_timeout.value : 0s;
     const auto reached = loop.run(reach(*loop.reactor, *here.database, database.name.value, patience));
-    if (!reached) return unreachable({i, reached.error()});
+    if (!reached) {
+      if (recorded == nullptr || !is_silent(reached.error()) || !recorded->set_away(reached.error())) {
+        return unreachable({i, reached.error()});
+      }
+      away.emplace_back(i, recorded);
+      plan->warnings.push_back(fmt::format("database \"{}\" is away, its statements are taken as they are served: {}",
+                                           database.name.value, describe(reached.error())));
+    }
     for (const auto& [name, setting] : database.value.settings) {
       if (name.value.contains('.')) continue;  // of the operator's own
       const auto known = loop.run(here.database->prepare("SHOW " + name.value, {}));
@@ -230,6 +268,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
+  }
+  // What a plan can do without, such as constraints, is no error above.
+  for (const auto& [index, database] : away) {
+    if (database->missed()) return unreachable({index, *database->missed()});
   }
   for (const auto& policy : options.policies) {
     if (preparation.used_policies.contains(policy.name.value)) continue;

@@ -50,7 +50,7 @@ class Reloader {
   void start();
   // No reload begins any more.
   void end() { ending_ = true; }
-  // One runs, and nothing tells how long: a database may keep it waiting.
+  // One runs. A database may keep it waiting: for each answer as long as its `start_timeout`.
   [[nodiscard]] bool is_running();
 
   // Tends the keys and certificates of what is served, and lets go of what nobody needs any more; `told`: reads them

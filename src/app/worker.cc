@@ -217,6 +217,9 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   if (std::cmp_greater(plan.names.size() - std::ranges::count(plan.is_served, true), most_removed_routes)) {
     requests_.keep(plan.is_served);
   }
+  for (const auto& database : site_->databases()) {
+    if (!contains(next_->databases(), database)) database->retire();
+  }
   cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));
   serving_ = http::Pin(*site_);

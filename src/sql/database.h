@@ -147,6 +147,8 @@ class Database {
   [[nodiscard]] virtual std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) = 0;
   // Whether a statement could be answered now (a round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
+  // Few more requests will come: connections that are idle close, and so do others once they are.
+  virtual void retire() {}
   // What this core has counted.
   [[nodiscard]] virtual Readings readings() { return {}; }
 

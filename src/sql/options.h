@@ -87,7 +87,9 @@ struct DatabaseOptions {
         {.min = 256_KiB, .max = 900_MiB});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
             "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
-            "exits with 1. `sluice check` does not wait.",
+            "exits with 1. `sluice check` does not wait. A reload waits as long, at least 1s and at most 25s, for each "
+            "answer about "
+            "a statement or a table.",
             {.min = 0s, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
             "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "

@@ -2,8 +2,12 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
+import signal
+import socket
 import sqlite3
+import subprocess
 import time
 
 import pytest
@@ -366,3 +370,218 @@ params.hash = {{ from = "upload.blob", store = "blobs" }}
         write(server, config(limit))
         done(server)
         assert upload(100) == small and upload(10_000) == large, limit
+
+
+KEPT = '''
+[database.main]
+url = "{url}"
+start_timeout = "10s"
+[openapi]
+path = "/openapi.json"
+[[endpoint]]
+database = "main"
+path = "/notes"
+get = "SELECT n FROM notes ORDER BY n"
+post = "INSERT INTO notes (n) VALUES (:n)"
+changes = {{ notify = "notes" }}
+[[endpoint]]
+database = "main"
+path = "/notes/{{note}}/tags"
+get = "SELECT tag FROM tags WHERE note = :note ORDER BY tag"
+[endpoint.put]
+table = "tags"
+existing = "SELECT tag FROM tags WHERE note = :note"
+columns.note = {{ key = true, from = "path.note" }}
+columns.tag = {{ key = true }}
+[[endpoint]]
+database = "main"
+path = "/plan"
+get = "EXPLAIN SELECT 1"
+[[endpoint]]
+database = "main"
+path = "/all"
+get = "SELECT n FROM notes WHERE ctid >= :ctid_from AND ctid < :ctid_to"
+parallel = 2
+[[endpoint]]
+database = "main"
+path = "/notes/{{note}}"
+get = "SELECT n FROM notes WHERE n = :note"
+params.note = {{ type = "int" }}
+require = "exists(SELECT 1 FROM tags WHERE note = :note)"
+[[endpoint]]
+database = "main"
+path = "/backend"
+get = """SELECT pg_backend_pid() AS pid, (SELECT count(*) FROM pg_prepared_statements) AS statements"""
+[[resident]]
+database = "main"
+name = "known"
+query = "SELECT n FROM notes"
+key = "n"
+[request_log]
+database = "main"
+table = "log"
+'''
+TAGS = SCHEMA.format(n=1) + "CREATE TABLE tags (note integer REFERENCES notes, tag text, PRIMARY KEY (note, tag));"
+TAGS += "CREATE TABLE log (path text, status integer);"
+
+
+def refused(server, *texts):
+    status, text = reload(server)
+    assert status == 422 and all(part in text for part in texts), text
+    assert text.splitlines()[0] in server.log
+    return text
+
+
+def test_an_unchanged_database_may_be_away(sluice, own_postgres):
+    """What is known of it is kept; what it has not been asked yet is refused, at its place."""
+    postgres = own_postgres
+    postgres.psql(TAGS)
+    config = KEPT.format(url=postgres.url())
+    server = sluice("# routes\n" + config, server="cores = 1\n")
+    described = server.get("/openapi.json").body
+    postgres.stop()
+    done(server)
+    assert server.get("/openapi.json").body == described
+    other = ('[database.other]\nurl = "sqlite:other.db"\n'
+             '[[endpoint]]\ndatabase = "other"\npath = "/other/{n}"\nget = "SELECT {n} AS n"\n')
+    run_sqlite(server.file.parent / "other.db", "CREATE TABLE t (n INTEGER)")
+    for n in (1, 2):  # the database was not asked for the plan before either
+        write(server, config + other.format(n=n))
+        done(server)
+        assert rows(server, f"/other/{n}") == [{"n": n}]
+        assert rows(server, "/known") == [{"n": 1}]
+        assert server.get("/notes").status == 503
+    assert 'database "main" is away, its statements are taken as they are served: ' in server.log
+    new = '[[endpoint]]\ndatabase = "main"\npath = "/new"\nget = "SELECT n, 2 AS two FROM notes"\n'
+    write(server, config + other.format(n=3) + new)
+    line = server.file.read_text().splitlines().index('get = "SELECT n, 2 AS two FROM notes"') + 1
+    refused(server, f"{server.file.name}:{line}:7: error: endpoint /new: the database is away, and this is not served yet: ")
+    # Tables are described too.
+    write(server, config.replace('table = "tags"', 'table = "others"'))
+    refused(server, "the database is away, and this is not served yet: ")
+    # Another pool is another database.
+    write(server, config.replace("start_timeout", "pool = 3\nstart_timeout") + other.format(n=3))
+    line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
+    refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
+    assert server.get("/other/3").status == 404 and rows(server, "/other/2") == [{"n": 2}]
+    # What a document can do without is not left out: whether columns may be NULL.
+    write(server, config.replace('[openapi]\npath = "/openapi.json"\n', ""))
+    done(server)
+    write(server, config)
+    line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
+    refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
+    postgres.start()
+    until(lambda: server.get("/notes").status == 200)
+    with server.connect() as client:
+        assert client.call("PUT", "/notes/1/tags", b'[{"tag": "a"}]', "Content-Type: application/json").status == 200
+    assert rows(server, "/notes/1/tags") == [{"tag": "a"}]
+    assert rows(server, "/notes/1") == rows(server, "/all") == [{"n": 1}]
+    for _ in range(2):
+        backend = rows(server, "/backend")
+    write(server, config + other.format(n=3) + new)
+    done(server)
+    # The same connection and statements: those that were recorded have the ids of those that are described.
+    assert rows(server, "/backend") == backend
+    assert rows(server, "/new") == [{"n": 1, "two": 2}]
+
+
+def test_a_reload_does_not_wait_without_end(sluice, postgres):
+    """A server that accepts and says nothing, and one that stops to answer in the middle, are named."""
+    for statement in ("DROP DATABASE IF EXISTS locked", "CREATE DATABASE locked"):
+        postgres.psql(statement)
+    postgres.psql(TAGS + "CREATE TABLE held (n integer)", "locked")
+    url = postgres.url("locked")
+    config = KEPT.format(url=url).replace('start_timeout = "10s"', 'start_timeout = "1s"')
+    server = sluice("# routes\n" + config, server="cores = 1\n")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        silent = f"postgres://127.0.0.1:{mute.getsockname()[1]}/silent"
+        write(server, config.replace(url, silent).replace("start_timeout", 'wait = "100ms"\nstart_timeout'))
+        line = server.file.read_text().splitlines().index(f'url = "{silent}"') + 1
+        refused(server, f"{server.file.name}:{line}:7: error: no connection to the server yet")
+    held = "SELECT n, 3 AS three FROM held"
+    with subprocess.Popen(["psql", "-XAtq", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as locker:
+        locker.stdin.write("BEGIN; LOCK TABLE held; SELECT 'locked';\n")
+        locker.stdin.flush()
+        assert locker.stdout.readline() == "locked\n"
+        write(server, config + f'[[endpoint]]\ndatabase = "main"\npath = "/held"\nget = "{held}"\n')
+        refused(server, f'database "main" has not answered within 1 s: {held}')
+        assert server.get("/held").status == 404 and rows(server, "/notes") == [{"n": 1}]
+        locker.stdin.close()
+    done(server)
+    assert rows(server, "/held") == []
+    # A server that answers with an error is not away.
+    postgres.psql("ALTER DATABASE locked ALLOW_CONNECTIONS false")
+    refused(server, "is not currently accepting connections")
+
+
+def stopped(pid):
+    """Stops a process, for as long as the block lasts."""
+    @contextlib.contextmanager
+    def stop():
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    return stop()
+
+
+def test_an_unchanged_database_may_be_hung(sluice, own_postgres):
+    """Neither the server, which lets nobody in, nor the connection that listens for changes keeps a reload waiting."""
+    postgres = own_postgres
+    postgres.psql(TAGS)
+    config = KEPT.format(url=postgres.url()).replace("start_timeout", 'wait = "100ms"\nstart_timeout')
+    server = sluice("# routes\n" + config, server="cores = 1\n")
+    until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
+    assert rows(server, "/notes") == [{"n": 1}]
+    listener = int(postgres.psql("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"))
+    postmaster = int(pathlib.Path(postgres.data, "postmaster.pid").read_text().split()[0])
+    with stopped(listener), stopped(postmaster):
+        write(server, config + '[[files]]\npath = "/files"\nroot = "."\n')
+        done(server)
+        # The reload has ended before the connection was given up.
+        assert server.sample('sluice_changes_connections_total{database="main"}') == 1
+        assert server.sample('sluice_changes_listening{database="main"}') == 1
+        assert server.get(f"/files/{server.file.name}").status == 200
+        assert rows(server, "/notes") == [{"n": 1}]
+    assert 'database "main" is away, its statements are taken as they are served: ' in server.log
+
+
+def test_idle_connections_of_another_url_close(sluice, postgres):
+    """At the switch, while one of them still sends an answer that has begun."""
+    for n in (1, 2):
+        postgres.psql(f"DROP DATABASE IF EXISTS reloaded{n}")
+        postgres.psql(f"CREATE DATABASE reloaded{n}")
+        postgres.psql(SCHEMA.format(n=n), f"reloaded{n}")
+    url = postgres.url("reloaded1")
+    server = sluice("# routes\n" + NOTES.format(name="main", url=url, more="pool = 5"), server="cores = 1\n")
+
+    def connections():
+        return int(postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE datname = 'reloaded1'"))
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(server.connect()) for _ in range(3)]
+        for reader in readers:
+            reader.sip = 4096
+            reader.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
+            reader._until(b"\r\n\r\n")
+        assert rows(server, "/notes") == [{"n": 1}]
+        until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
+        assert connections() >= 5  # one listens
+
+        def finish(reader):
+            reader.sip = 1 << 20
+            text = bytearray()
+            while (size := int(reader._until(b"\r\n"), 16)) != 0:
+                text += reader._exactly(size)
+                reader._exactly(2)
+            assert len(json.loads(text)) == 200_000
+            reader._until(b"\r\n")
+        finish(readers[0])
+        write(server, NOTES.format(name="main", url=postgres.url("reloaded2"), more="pool = 5"))
+        done(server)
+        until(lambda: connections() == 2)
+        finish(readers[1])
+        until(lambda: connections() == 1)
+        assert rows(server, "/notes") == [{"n": 2}]
+        finish(readers[2])
+        until(lambda: connections() == 0)

@@ -491,8 +491,6 @@ void Connection::watch(Instant when) {
   if (!watchdog_.armed() || when < watchdog_.when()) pool_.reactor().timers().schedule(watchdog_, when);
 }
 
-// What only time can tell: an answer that does not come, or that nobody waits for; a cancelled one that does not end;
-// nobody who asks.
 void Connection::look_around() {
   const Options& options = pool_.options();
   const Instant now = pool_.reactor().now();
@@ -516,8 +514,8 @@ void Connection::look_around() {
       return;
     }
     cancel_abandoned();
-  } else if (idle() && options.idle_ms != 0 && pool_.open_connections() > 1 &&
-             now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)) {
+  } else if (idle() && (pool_.retired() || (options.idle_ms != 0 && pool_.open_connections() > 1 &&
+                                            now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
     write_terminate(out_);
     flush();
     break_off("nobody used the connection");

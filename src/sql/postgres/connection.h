@@ -157,6 +157,9 @@ class Connection {
   // How a CancelRequest ended: never sent; sent, and the server has given its signal; or sent, and nothing was heard.
   enum class Cancel : std::uint8_t { unsent, done, unknown };
   void cancel_finished(std::uint64_t life, Cancel outcome);
+  // What only time can tell: an answer that does not come, or that nobody waits for; a cancelled one that does not end;
+  // nobody who asks.
+  void look_around();
 
  private:
   // What the server has said of a statement's columns.
@@ -260,7 +263,6 @@ class Connection {
   void cancel_abandoned();
   [[nodiscard]] bool hit_by_our_cancel(const ServerError& error) const;
   void watch(Instant when);
-  void look_around();
 
   static void on_readable(core::Waiter& waiter) noexcept;
   static void on_writable(core::Waiter& waiter) noexcept;

@@ -37,6 +37,7 @@ class Database final : public sql::Database {
   [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const TransactionOptions& options) override;
   [[nodiscard]] std::unique_ptr<sql::Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+  void retire() override { pool_.retire(); }
   [[nodiscard]] Readings readings() override;
 
   [[nodiscard]] const Counters& counters() { return pool_.counters(); }

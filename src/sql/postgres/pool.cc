@@ -182,7 +182,12 @@ void Pool::serve() {
   }
   serve(helpers_waiting_);
   if (connections_.size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
-  if (open_connections() == 0) open_more(Connection::Role::shared);
+  if (open_connections() == 0 && !retired_) open_more(Connection::Role::shared);
+}
+
+void Pool::retire() {
+  retired_ = true;
+  for (const auto& connection : connections_) connection->look_around();
 }
 
 bool Pool::can_grow() const {
@@ -216,7 +221,7 @@ void Pool::opened() {
 void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) {
   last_failure_ = why;
   ++(was_ready ? counters_.lost : counters_.open_failures);
-  if (was_ready && lifetime >= 1s) {
+  if (was_ready && (lifetime >= 1s || retired_)) {
     failures_ = 0;
     retry_at_ = reactor_.now();
   } else {

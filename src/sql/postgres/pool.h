@@ -59,6 +59,9 @@ class Pool {
   // Gives the query a connection, or puts it in the queue, or fails it.
   void admit(Query& query);
   void leave_queue(Query& query);
+  // Keeps no idle connection any more; opens one only for a request.
+  void retire();
+  [[nodiscard]] bool retired() const { return retired_; }
   // Connections have become free, or there are fewer.
   void serve_soon() { reactor_.at_turn_end(serve_hook_); }
   // Duration::max(): there is none.
@@ -146,6 +149,7 @@ class Pool {
   Queue helpers_waiting_;
   std::size_t waiting_ = 0;
   bool exclusive_turn_ = true;  // with a single connection, shared and exclusive requests take turns
+  bool retired_ = false;
   std::uint32_t failures_ = 0;  // openings in a row
   Instant retry_at_{};
   Error last_failure_;

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/loop.h"
+#include "base/time.h"
+#include "sql/database.h"
+
+namespace sluice::app {
+
+// What a database answered while a plan was prepared.
+struct Recording {
+  using Row = std::vector<std::optional<std::string>>;
+
+  std::map<std::string, sql::Result<sql::Statement>> statements;  // with ids of their own, that no connection knows
+  std::map<std::string, sql::Result<std::vector<Row>>> rows;
+};
+
+// A database that a plan is prepared with. It records its answers, for the next plan: if the database cannot be reached
+// then, the recording answers what was asked before, and refuses the rest. Used by one thread.
+class RecordedDatabase final : public sql::Database {
+ public:
+  // `known`: of the plan that is served; may be null. `limit`: how long one answer may take before Loop::run() throws;
+  // max(): it may take any time. `name` is for that message.
+  RecordedDatabase(std::unique_ptr<sql::Database> inner, std::string name, Loop& loop, Duration limit,
+                   std::shared_ptr<const Recording> known);
+
+  // The database is not asked from now on. False: there is no recording.
+  [[nodiscard]] bool set_away(const sql::Error& why) {
+    if (known_) away_ = why;
+    return known_ != nullptr;
+  }
+  // Why the database was not asked something that the recording does not have; nothing: it has all.
+  [[nodiscard]] const std::optional<sql::Error>& missed() const { return missed_; }
+  [[nodiscard]] const std::shared_ptr<Recording>& recording() const { return recording_; }
+
+  core::Task<sql::Result<sql::Statement>> prepare(std::string_view text,
+                                                  std::span<const sql::Parameter> declared) override;
+  core::Task<sql::Result<sql::Statement>> prepare_parallel(std::string_view text,
+                                                           std::span<const sql::Parameter> declared,
+                                                           const sql::ParallelReading& reading) override;
+  core::Task<sql::Result<sql::Statement>> prepare_writing(std::string_view text,
+                                                          std::span<const sql::Parameter> declared) override;
+  core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
+                                                               std::span<const sql::Argument> arguments,
+                                                               const sql::QueryOptions& options) override;
+  std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions& options) override;
+  std::unique_ptr<sql::Staging> stage(const sql::SetPlan& plan, const sql::TransactionOptions& options) override;
+  core::Task<sql::Result<void>> ping(Instant deadline) override { return inner_->ping(deadline); }
+
+ private:
+  using Rows = std::vector<Recording::Row>;
+  class Replay;
+
+  core::Task<sql::Result<sql::Statement>> describe(std::string key, core::Task<sql::Result<sql::Statement>> ask);
+  core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> read(const sql::Statement& statement,
+                                                             std::span<const sql::Argument> arguments,
+                                                             sql::QueryOptions options);
+  template <class Answer>
+  core::Task<Answer> answer(std::map<std::string, Answer> Recording::* answers, std::string key,
+                            core::Task<Answer> ask);
+
+  const std::unique_ptr<sql::Database> inner_;
+  const std::string name_;
+  Loop& loop_;
+  const Duration limit_;
+  const std::shared_ptr<const Recording> known_;
+  const std::shared_ptr<Recording> recording_ = std::make_shared<Recording>();
+  std::optional<sql::Error> away_;
+  std::optional<sql::Error> missed_;
+};
+
+}  // namespace sluice::app
