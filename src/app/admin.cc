@@ -29,7 +29,8 @@ class Admin::Live final : public http::Handler {
   core::Async<http::Response> handle(http::Request&) override { return text_response("text/plain", "live\n"); }
 };
 
-// Ready: not draining, and every database answers the first core.
+// Ready: not draining, and every database answers every core. Each core has connections of its own, and comes back by
+// itself.
 class Admin::Ready final : public http::Handler {
  public:
   Ready(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
@@ -38,10 +39,14 @@ class Admin::Ready final : public http::Handler {
 
  private:
   core::Task<http::Response> find_out() {
-    Worker& worker = *workers_[core_.index()];
-    if (worker.draining()) co_return not_ready("The server is shutting down.");
-    const auto unready = co_await worker.find_unready(core_.reactor().now() + readiness_wait);
-    if (unready) co_return not_ready("The database \"" + *unready + "\" does not answer.");
+    if (workers_[core_.index()]->draining()) co_return not_ready("The server is shutting down.");
+    const Instant deadline = core_.reactor().now() + readiness_wait;
+    for (unsigned i = 0; i < workers_.size(); ++i) {
+      const auto unready = co_await core_.mesh().call(
+          i, deadline, [worker = workers_[i], deadline] { return worker->find_unready(deadline); });
+      if (!unready) co_return not_ready("Core " + std::to_string(i) + " does not answer.");
+      if (*unready) co_return not_ready("The database \"" + **unready + "\" does not answer.");
+    }
     co_return text_response("text/plain", "ready\n");
   }
   static http::Response not_ready(std::string_view why) {
