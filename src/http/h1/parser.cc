@@ -46,20 +46,6 @@ bool is_name(const char* name, const char (&lower)[Size]) {
   }
 }
 
-// Calls `each` with the trimmed elements of a comma-separated list, empty ones too.
-template <class Each>
-void for_each_element(std::string_view list, Each each) {
-  for (;;) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view element = list.substr(0, comma);
-    while (!element.empty() && is_ows(element.front())) element.remove_prefix(1);
-    while (!element.empty() && is_ows(element.back())) element.remove_suffix(1);
-    each(element);
-    if (comma == list.size()) return;
-    list.remove_prefix(comma + 1);
-  }
-}
-
 // Lengths of the field names that recognise() looks at.
 constexpr std::uint32_t known_name_sizes = 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
 bool may_be_known(std::size_t name_size) { return name_size < 32 && (known_name_sizes >> name_size & 1) != 0; }
@@ -120,6 +106,8 @@ std::string_view describe(Reason reason) {
       return "The request line does not end with an HTTP version.";
     case Reason::unsupported_version:
       return "Only HTTP/1.0 and HTTP/1.1 are spoken here.";
+    case Reason::bad_status:
+      return "The status line has no valid status code.";
     case Reason::too_many_empty_lines:
       return "Too many empty lines stand before the request.";
     case Reason::bare_cr:
@@ -172,6 +160,16 @@ std::string_view describe(Reason reason) {
       return "The trailer section is too large.";
   }
   return {};
+}
+
+std::optional<std::uint64_t> parse_content_length(std::string_view value) {
+  if (value.empty()) return std::nullopt;
+  std::uint64_t length = 0;
+  for (const char c : value) {
+    if (!is_digit(c)) return std::nullopt;
+    length = length > (INT64_MAX - 9) / 10 ? INT64_MAX : length * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return length;
 }
 
 RequestParser::RequestParser(Request& request, const RequestLimits& limits)
@@ -510,14 +508,9 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
       if (!is_name(name, "content-length")) break;
       if (has_seen(Seen::content_length)) return Reason::duplicate_content_length;
       see(Seen::content_length);
-      if (value.empty()) return Reason::bad_content_length;
-      std::uint64_t length = 0;
-      for (char c : value) {
-        if (!is_digit(c)) return Reason::bad_content_length;
-        // A larger number is no less a number: the limit of bodies refuses it (RFC 9110, 8.6).
-        length = length > (INT64_MAX - 9) / 10 ? INT64_MAX : length * 10 + static_cast<std::uint64_t>(c - '0');
-      }
-      at_.length = length;
+      const auto length = parse_content_length(value);
+      if (!length) return Reason::bad_content_length;
+      at_.length = *length;
       break;
     }
     case 17: {

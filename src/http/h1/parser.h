@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,8 +12,8 @@
 
 namespace sluice::http::h1 {
 
-// Why a request is refused. The connection answers with status_of() and closes: where the next request begins is not
-// known.
+// Why a request or a response is refused. A server answers with status_of() and closes: where the next request begins
+// is not known.
 enum class Reason : std::uint8_t {
   none,
   bad_method,
@@ -24,6 +25,7 @@ enum class Reason : std::uint8_t {
   path_above_root,
   bad_version,
   unsupported_version,
+  bad_status,
   too_many_empty_lines,
   bare_cr,
   bare_lf,
@@ -63,6 +65,10 @@ struct BodyFraming {
 
   friend bool operator==(const BodyFraming&, const BodyFraming&) = default;
 };
+
+// The value of a Content-Length field; nothing: it is not a number. A longer one than fits is INT64_MAX (RFC
+// 9110, 8.6).
+[[nodiscard]] std::optional<std::uint64_t> parse_content_length(std::string_view value);
 
 struct RequestLimits {
   std::size_t head_size = 16 * 1024;   // bytes of request line and fields together: 431. At most 65,535.

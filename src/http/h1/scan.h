@@ -17,6 +17,20 @@ namespace sluice::http::h1 {
 
 inline bool is_ows(char c) { return c == ' ' || c == '\t'; }
 
+// Calls `each` with the trimmed elements of a comma-separated list, empty ones too.
+template <class Each>
+void for_each_element(std::string_view list, Each each) {
+  for (;;) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view element = list.substr(0, comma);
+    while (!element.empty() && is_ows(element.front())) element.remove_prefix(1);
+    while (!element.empty() && is_ows(element.back())) element.remove_suffix(1);
+    each(element);
+    if (comma == list.size()) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 // What may not be inside a field value: control characters but HTAB. CR is one of them, so the value's end is found
 // too.
 struct EndsValue {

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "http/fields.h"
+#include "http/h1/parser.h"
+#include "http/request.h"
+
+namespace sluice::http::client {
+
+struct ResponseLimits {
+  std::size_t head_size = 32 * 1024;  // bytes of status line and fields together; at most 65,535
+  std::size_t field_count = 256;
+};
+
+// The head of one response. Views last as long as the received bytes stay where they are.
+struct ResponseHead {
+  int status = 0;  // 100 to 999
+  Version version = Version::http11;
+  std::span<const Field> fields;  // as they came, hop-by-hop fields too
+  h1::BodyFraming body;
+  bool keep_alive = false;   // the server accepts another request on this connection
+  std::string_view upgrade;  // of a 101: the protocol that the server changes to
+};
+
+// The head of one HTTP/1.1 response (RFC 9112), parsed as its bytes come in. It does no I/O and keeps no bytes: it is
+// shown all bytes since the response's first one, and looks at a line when the line is complete.
+//
+//   0 <= line_begin <= scanned <= received;   what a call decides depends on the bytes alone, not on the calls
+//
+// What another recipient could frame in another way is refused: bare CR or LF, obs-fold, white space before a colon,
+// Content-Length beside Transfer-Encoding or twice (even when equal), a transfer coding other than a single "chunked",
+// Transfer-Encoding in HTTP/1.0. A status line may lack its reason phrase, and the space in front of that. A response
+// to HEAD, and one of status 1xx, 204 or 304, has no body, whatever its fields say (RFC 9112, 6.3).
+//
+// An interim response (1xx but 101) is one response: the caller handles it and calls reset() for the next one.
+class ResponseParser {
+ public:
+  explicit ResponseParser(const ResponseLimits& limits = {});
+
+  // `request`: the method that this is the response to. After anything but need_more, reset() comes first.
+  [[nodiscard]] h1::Parsed parse(std::string_view received, Method request);
+  void reset();
+
+  // Valid after parse() was done, until reset() or until the received bytes move or go.
+  [[nodiscard]] const ResponseHead& head() const { return head_; }
+  // After the received bytes have moved: points head()'s views to where they are now.
+  void relocate(const char* received);
+
+ private:
+  // Offsets from the first received byte.
+  struct Line {
+    std::uint16_t name, name_size, value, value_size;
+  };
+  enum class Connection : std::uint8_t { unsaid, close, keep_alive };
+
+  [[nodiscard]] h1::Reason take_status_line(std::string_view line);
+  [[nodiscard]] h1::Reason take_field(const char* base, std::string_view line);
+  [[nodiscard]] h1::Reason recognise(std::string_view name, std::string_view value);
+  [[nodiscard]] h1::Reason finish(Method request);
+
+  ResponseLimits limits_;
+  std::size_t line_begin_ = 0;
+  std::size_t scanned_ = 0;
+  bool has_length_ = false;
+  std::uint64_t length_ = 0;
+  unsigned chunked_count_ = 0;
+  bool has_encoding_ = false;
+  Connection connection_ = Connection::unsaid;
+  bool upgrades_ = false;      // Connection names "upgrade"
+  int upgrade_line_ = -1;      // of lines_
+  std::vector<Line> lines_;    // keeps its capacity
+  std::vector<Field> fields_;  // likewise
+  ResponseHead head_;
+};
+
+}  // namespace sluice::http::client
