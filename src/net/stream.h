@@ -35,6 +35,8 @@ class Deadline : core::Timer {
   explicit Deadline(core::Reactor& reactor) : Timer(&Deadline::fired), reactor_(reactor) {}
 
   void start(Client& client, Instant until) {
+    if (has_come_) [[unlikely]]
+      until = reactor_.now();
     client_ = &client;
     client.until_ = until;
     if (!armed() || when() > until) [[unlikely]]
@@ -45,12 +47,18 @@ class Deadline : core::Timer {
   void come() {
     if (client_ != nullptr) start(*client_, reactor_.now());
   }
+  // So has whoever will wait.
+  void come_for_good() {
+    has_come_ = true;
+    come();
+  }
 
  private:
   static void fired(core::Timer& timer) noexcept;
 
   core::Reactor& reactor_;
   Client* client_ = nullptr;
+  bool has_come_ = false;
 };
 
 // How fast a peer takes what is written to it while a write waits. In every `progress` it must take so many bytes, or
@@ -133,13 +141,13 @@ class Stream {
   // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
   [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
                                    Duration progress);
-  // It is to end, whatever is still to come: what waits gives up in the loop's next turn, a write with Errc::closed and
-  // a read as if it were late, and close() drops what the peer has not taken.
+  // It is to end, whatever is still to come: what waits, now or later, gives up in the loop's next turn, a write with
+  // Errc::closed and a read as if it were late, and close() drops what the peer has not taken.
   void cut() noexcept {
     is_cut_ = true;
     reactor_.reset_on_close(handle_);
-    read_deadline_.come();
-    write_deadline_.come();
+    read_deadline_.come_for_good();
+    write_deadline_.come_for_good();
   }
   [[nodiscard]] bool is_cut() const { return is_cut_; }
   // A read that waits gives up in the loop's next turn, as if it were late.
@@ -213,8 +221,7 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
  private:
   static void ready(core::Waiter& waiter) noexcept {
     auto& self = static_cast<Operation&>(waiter);
-    if (static_cast<Self&>(self).attempt()) return self.finish();
-    self.deadline_.start(self, static_cast<Self&>(self).until());
+    if (static_cast<Self&>(self).attempt()) self.finish();
   }
   static void expired(Deadline::Client& client) noexcept {
     auto& self = static_cast<Operation&>(client);

@@ -235,6 +235,49 @@ TEST_P(StreamTest, AWriteThatIsCutEndsAtOnceAndItsPeerCanTell) {
   run_until(done);
 }
 
+// Whether it is cut while there is something to read, or has been cut before.
+TEST_P(StreamTest, NothingOutlastsACut) {
+  bool done = false;
+  Stream server(*reactor);
+  Stream client(*reactor);
+  tasks.spawn([](StreamTest& test, Stream& stream) -> Task<void> {
+    co_await test.accept_one(stream);
+    iovec part{const_cast<char*>("ab"), 2};
+    EXPECT_TRUE(co_await stream.write({&part, 1}, 5s));
+  }(*this, server));
+  tasks.spawn([](StreamTest& test, Stream& stream, bool& finished) -> Task<void> {
+    EXPECT_TRUE(co_await stream.connect(test.address, test.reactor->now() + 5s));
+    Buffer bytes;
+    while (bytes.size() < 2) (void)co_await stream.read(bytes, 2, never);
+    // The deadline has come, and then there is an edge which brings nothing.
+    struct Waiting : Operation<Waiting> {
+      Waiting(Stream& on, Deadline& deadline) : Operation(on.handle(), on.handle().reader, deadline) {}
+      bool attempt() noexcept { return false; }
+      bool time_out() noexcept { return true; }
+      Instant until() const noexcept { return never; }
+      void await_resume() noexcept {}
+      void wake() noexcept { try_again(); }
+    };
+    Deadline deadline(*test.reactor);
+    Waiting waiting(stream, deadline);
+    test.tasks.spawn([](core::Reactor& on, Waiting& waits, Deadline& its) -> Task<void> {
+      co_await core::Sleep(on, on.now() + 1ms);
+      its.come();
+      waits.wake();
+    }(*test.reactor, waiting, deadline));
+    co_await waiting;
+
+    stream.cut();
+    EXPECT_EQ(co_await stream.read(bytes, 2, never), fail(Errc::timed_out));
+    EXPECT_EQ(co_await stream.readable(never), Result<void>(fail(Errc::timed_out)));
+    std::string data(64'000'000, 'x');
+    iovec part{data.data(), data.size()};
+    EXPECT_EQ(co_await stream.write({&part, 1}, 1h), Result<void>(fail(Errc::closed)));
+    finished = true;
+  }(*this, client, done));
+  run_until(done);
+}
+
 TEST_P(StreamTest, AFileFollowsItsHead) {
   bool done = false;
   std::string received;
