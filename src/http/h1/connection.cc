@@ -126,7 +126,10 @@ core::Task<Connection::Next> Connection::run() {
     // What may become HTTP/2's preface is no request's beginning yet.
     const Parsed parsed = may_be_http2_ ? Parsed{} : work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
-      if (!work_->output.empty() && !co_await flush()) co_return Next::end;
+      if (!work_->output.empty()) {
+        if (!co_await flush()) co_return Next::end;
+        deadline_ = reactor.now() + options.header_timeout;  // the answer may have taken long to leave
+      }
       net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
       if (!reading.attempt()) {
         if (!work_->input.empty()) {
@@ -247,13 +250,17 @@ core::Task<bool> Connection::shake_hands() {
 
 void Connection::cut_answers_of(const void* owner) {
   if (http2_ != nullptr) return http2_->cut_answers_of(owner);
-  if (!work_ || work_->sending == nullptr || owner_of(*work_->sending) != owner) return;
-  stream_.cut();
+  if (work_ && work_->sending != nullptr && owner_of(*work_->sending) == owner) cut();
 }
 
 void Connection::cut_pinned(const Pinned& pinned) {
   if (http2_ != nullptr) return http2_->cut_pinned(pinned);
-  if (work_ && work_->exchange.pin.holds(pinned)) stream_.cut();
+  if (work_ && work_->exchange.pin.holds(pinned)) cut();
+}
+
+void Connection::cut() {
+  stream_.cut();
+  if (presence_ != nullptr) presence_->end();
 }
 
 core::Task<void> Connection::run_http2() {
@@ -321,6 +328,11 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
       co_return Sent::no;
     }
     response = std::move(*waited);
+  }
+  // What the handler says of a body that ended this way is for nobody.
+  if (stream_.is_cut()) {
+    report(&request, 499, 0, true);
+    co_return Sent::no;
   }
   body.release();
   if (body.refusal() != 0) {

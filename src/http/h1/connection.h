@@ -79,6 +79,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   void follow_options(bool new_limits);
   // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
   void cut_answers_of(const void* owner);
+  // The connection, or of HTTP/2 the streams, whose request holds it.
   void cut_pinned(const Pinned& pinned);
 
  private:
@@ -102,6 +103,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   struct Cut;
 
   enum class Sent : bool { no, yes };
+
+  void cut();
 
   [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
   // What run() rarely awaits is not inlined: the compiler would lay those frames into that one, three times its size.

@@ -103,7 +103,7 @@ class Leaving : public testing::Test {
   void start(TestHandler::Run run) {
     handler_ = std::make_unique<TestHandler>(reactor_, run);
     options_.half_close_grace = 2s;
-    server_ = std::make_unique<Server>(reactor_, *handler_, options_, &statuses_);
+    server_ = std::make_unique<Server>(reactor_, dispatcher(), options_, &statuses_);
     const auto address = server_->listen(*core::Address::parse("127.0.0.1:0"));
     ASSERT_TRUE(address);
     address_ = *address;
@@ -145,13 +145,15 @@ class Leaving : public testing::Test {
       if (reactor_.deadlocked()) return;
     }
   }
-  void expect_cancelled() {
+  void expect_cancelled(int finished = 0) {
     EXPECT_EQ(handler_->begun, 1);
-    EXPECT_EQ(handler_->finished, 0);
+    EXPECT_EQ(handler_->finished, finished);
     EXPECT_EQ(handler_->alive, 0);
     EXPECT_EQ(server_->counters().open, 0u);
     EXPECT_EQ(statuses_.list, std::vector<int>{499});
   }
+
+  virtual Dispatcher& dispatcher() { return *handler_; }
 
   static constexpr const char* head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
 
@@ -194,6 +196,96 @@ TEST_F(Leaving, WhileTheHandlerReadsTheBody) {
   EXPECT_EQ(handler_->finished, 1);
   EXPECT_EQ(server_->counters().open, 0u);
   EXPECT_EQ(statuses_.list, std::vector<int>{400});
+}
+
+// A handler whose requests hold something.
+class CutRequests : public Leaving {
+ protected:
+  struct Held final : Pinned {
+    void unpinned() override {}
+  };
+  struct Holding final : Dispatcher {
+    explicit Holding(CutRequests& in) : test(in) {}
+    Async<Response> dispatch(Exchange& exchange) override {
+      exchange.pin.hold(test.held_);
+      return test.handler_->handle(exchange.request);
+    }
+    CutRequests& test;
+  };
+  // Whoever pins something else is not cut.
+  void cut() {
+    Held other;
+    server_->cut_pinned(other);
+    pass(10ms);
+    EXPECT_EQ(handler_->alive, 1);
+    EXPECT_EQ(held_.pins(), 1u);
+    server_->cut_pinned(held_);
+    pass(10ms);
+    EXPECT_EQ(held_.pins(), 0u);
+    EXPECT_EQ(receive(), "");
+  }
+  Dispatcher& dispatcher() override { return holding_; }
+
+  Held held_;
+  Holding holding_{*this};
+};
+
+TEST_F(CutRequests, EndThoughTheyWaitForNoBytes) {
+  start(only_wait);
+  send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  cut();
+  expect_cancelled();
+}
+
+TEST_F(CutRequests, EndBeforeTheirBodyIsRead) {
+  start(only_wait);
+  send(std::string(head) + "\r\nhel");
+  cut();
+  expect_cancelled();
+}
+
+// Nobody is told that the body was late, and nobody lingers.
+TEST_F(CutRequests, EndWithinTheirBody) {
+  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+    co_await read_all(request, seen);
+    co_return Response{};
+  });
+  send(std::string(head) + "\r\nhel");
+  cut();
+  EXPECT_EQ(handler_->seen, "hel!");
+  expect_cancelled(1);
+}
+
+// The cut comes while the body is read, and then the handler waits for something else.
+TEST_F(CutRequests, EndBehindTheirBody) {
+  start(read_then_wait);
+  send(std::string(head) + "\r\nhel");
+  cut();
+  EXPECT_EQ(handler_->seen, "hel!");
+  expect_cancelled();
+}
+
+// The time of the next request's head begins when the client has the answer before it.
+class SlowToTake : public Leaving {
+ protected:
+  SlowToTake() : Leaving({.buffer = 4096}) { start(long_answer); }
+  static Task<Response> long_answer(core::Reactor&, Request&, std::string&) {
+    Response response;
+    Buffer body;
+    body.append(std::string(10'000, 'x'));
+    response.body = std::move(body);
+    co_return response;
+  }
+};
+
+TEST_F(SlowToTake, IsNotLateWithTheNextHead) {
+  send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT");
+  pass(options_.header_timeout + 1s);
+  const std::string first = receive();
+  EXPECT_EQ(first.find("408"), std::string::npos);
+  EXPECT_TRUE(first.ends_with("xx"));
+  send("TP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(receive().starts_with("HTTP/1.1 200"));
 }
 
 // A client that sends as fast as it is read does not keep the loop to itself.

@@ -10,8 +10,8 @@
 namespace sluice::http::h1 {
 
 // Watches whether the client is there while something is done for it. A client that is gone (reset), or that has ended
-// its side and then waited in vain for the grace period, is told of once. It takes the stream's place for one reader,
-// so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
+// its side and then waited in vain for the grace period, is told of once; so is a connection that is cut. It takes the
+// stream's place for one reader, so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
 class Connection::Presence : core::Waiter {
  public:
   Presence(const Presence&) = delete;
@@ -19,6 +19,10 @@ class Connection::Presence : core::Waiter {
   void step_aside() noexcept { unlink(); }
   // Tells of nothing before the next turn: what it would cancel may be what calls this.
   void step_back() noexcept { watch(); }
+  // The stream has been cut: tells of it in the next turn, unless whoever reads sees it himself.
+  void end() noexcept {
+    if (linked_) tell_after(Duration{});
+  }
 
  protected:
   using Gone = void (*)(Presence& self) noexcept;
@@ -50,7 +54,7 @@ class Connection::Presence : core::Waiter {
     SLUICE_ASSERT(handle.reader == nullptr);
     handle.reader = this;
     linked_ = true;
-    if (handle.failed) {
+    if (handle.failed || connection_.stream_.is_cut()) {
       tell_after(Duration{});
     } else if (handle.peer_ended) {
       tell_after(connection_.server_.options_.half_close_grace);
