@@ -10,7 +10,7 @@
 
 namespace sluice::http::h1 {
 
-ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
+ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailers) {
   SLUICE_ASSERT(phase_ != Phase::complete);
   const char* const base = in.data();
   const char* const end = base + in.size();
@@ -20,6 +20,9 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
     return {state, reason, static_cast<std::size_t>(p - base), {}};
   };
   const auto refuse = [&](Reason reason) { return step(Step::State::refused, reason); };
+  const auto keep = [&](std::string_view bytes) {
+    if (trailers != nullptr) trailers->append(bytes);
+  };
 
   while (p != end) {
     switch (phase_) {
@@ -95,7 +98,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
         phase_ = Phase::size;
         break;
 
-      // The trailer section: fields as in a head, forgotten as soon as they have been seen to be ones.
+      // The trailer section: fields as in a head.
       case Phase::line:
         name_empty_ = true;
         phase_ = *p == '\r' ? Phase::last_lf : Phase::name;
@@ -112,6 +115,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
           return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_trailer);
         }
         if (++trailer_size_ > max_trailer_size) return refuse(Reason::trailers_too_large);
+        keep({p, 1});
         ++p;
         break;
 
@@ -121,6 +125,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
             p + std::min<std::ptrdiff_t>(end - p, std::ptrdiff_t{max_trailer_size} - trailer_size_);
         const char* const stop = find_first<EndsValue>(base, p, window);
         trailer_size_ = static_cast<std::uint16_t>(trailer_size_ + (stop - p));
+        keep({p, static_cast<std::size_t>(stop - p)});
         p = stop;
         if (stop == end) break;
         if (stop == window && !EndsValue::test(stop)) return refuse(Reason::trailers_too_large);
@@ -132,6 +137,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
 
       case Phase::line_lf:
         if (*p != '\n') return refuse(Reason::bare_cr);
+        keep("\n");
         ++p;
         phase_ = Phase::line;
         break;
@@ -146,6 +152,20 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in) {
     }
   }
   return step(Step::State::need_more);
+}
+
+std::vector<Field> trailer_fields(std::string_view lines) {
+  std::vector<Field> fields;
+  while (!lines.empty()) {
+    const std::size_t colon = lines.find(':');
+    const std::size_t end = lines.find('\n', colon);
+    std::string_view value = lines.substr(colon + 1, end - colon - 1);
+    while (!value.empty() && is_ows(value.front())) value.remove_prefix(1);
+    while (!value.empty() && is_ows(value.back())) value.remove_suffix(1);
+    fields.push_back({lines.substr(0, colon), value});
+    lines.remove_prefix(end + 1);
+  }
+  return fields;
 }
 
 std::size_t begin_chunk(Buffer& out) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/buffer.h"
 #include "http/fields.h"
@@ -11,9 +12,9 @@
 
 namespace sluice::http::h1 {
 
-// Takes a chunked body apart (RFC 9112, 7.1), in any split of its bytes. Extensions and trailer fields are checked and
-// dropped. Sizes are digits, of at most 2^63 - 1, with white space behind them only where an extension follows (7.1.1);
-// every line ends with CRLF.
+// Takes a chunked body apart (RFC 9112, 7.1), in any split of its bytes. Extensions are checked and dropped, trailer
+// fields too unless somebody wants them. Sizes are digits, of at most 2^63 - 1, with white space behind them only where
+// an extension follows (7.1.1); every line ends with CRLF.
 class ChunkedDecoder {
  public:
   static constexpr std::size_t max_size_digits = 16;
@@ -29,8 +30,9 @@ class ChunkedDecoder {
   };
 
   // Goes on to the next piece of data, to the end of the body (what follows belongs to the next request), or to the end
-  // of `in`. After `done` or `refused`, reset() comes first.
-  [[nodiscard]] Step decode(std::string_view in);
+  // of `in`. After `done` or `refused`, reset() comes first. `trailers`: where the lines of the trailer section go, for
+  // trailer_fields(); may be null.
+  [[nodiscard]] Step decode(std::string_view in, Buffer* trailers = nullptr);
   void reset() { *this = {}; }
   // Of the chunk in hand, the bytes that have not been given yet; 0 while its size is being read.
   [[nodiscard]] std::uint64_t announced() const { return phase_ == Phase::data ? left_ : 0; }
@@ -59,6 +61,9 @@ class ChunkedDecoder {
   bool name_empty_ = true;
   std::uint64_t left_ = 0;  // of the chunk in hand
 };
+
+// The fields of trailer lines that decode() has taken. Views into `lines`.
+[[nodiscard]] std::vector<Field> trailer_fields(std::string_view lines);
 
 // A chunk whose size is filled in when its data are there, so that a body writes straight into the output:
 //

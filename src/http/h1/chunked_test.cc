@@ -225,5 +225,24 @@ TEST(ChunkEncoding, TrailersThatAreValid) {
   EXPECT_EQ(data_of(out.view()), "");
 }
 
+TEST(Chunked, TrailersAreKeptForWhoeverWantsThem) {
+  const std::string bytes = "1\r\nx\r\n0\r\nA: b c \r\nEmpty:\r\nX-Sum:7\r\n\r\n";
+  for (std::size_t split = 0; split < bytes.size(); ++split) {
+    ChunkedDecoder decoder;
+    Buffer lines;
+    for (std::string_view rest : {std::string_view(bytes).substr(0, split), std::string_view(bytes).substr(split)}) {
+      while (!rest.empty()) rest.remove_prefix(decoder.decode(rest, &lines).consumed);
+    }
+    const auto fields = trailer_fields(lines.view());
+    ASSERT_EQ(fields.size(), 3u) << split;
+    EXPECT_EQ(fields[0].name, "A");
+    EXPECT_EQ(fields[0].value, "b c");
+    EXPECT_EQ(fields[1].name, "Empty");
+    EXPECT_EQ(fields[1].value, "");
+    EXPECT_EQ(fields[2].value, "7");
+  }
+  EXPECT_TRUE(trailer_fields("").empty());
+}
+
 }  // namespace
 }  // namespace sluice::http::h1

@@ -1,0 +1,242 @@
+#include "http/client/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::http::client {
+namespace {
+
+using h1::BodyFraming;
+using h1::ChunkedDecoder;
+using h1::Parsed;
+using h1::Reason;
+
+constexpr std::size_t head_read_bytes = 16 * 1024;
+constexpr std::size_t body_read_bytes = 64 * 1024;
+
+}  // namespace
+
+Connection::Connection(core::Reactor& reactor, const ConnectionOptions& options)
+    : Watch(stream_), options_(options), stream_(reactor), parser_(options.limits) {}
+
+// ---- The request ----
+
+net::Stream::Write Connection::write() {
+  part_ = {output_.data(), output_.size()};
+  output_.clear();
+  return stream_.write({&part_, 1}, options_.write_timeout);
+}
+
+core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body) {
+  SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
+  input_.clear();
+  output_.clear();
+  trailers_.clear();
+  parser_.reset();
+  reason_ = Reason::none;
+  sent_ = {};
+  body_failed_ = false;
+  nothing_came_ = true;
+  if (!append_request(output_, head)) co_return fail(Errc::malformed);
+  is_done_ = is_sent_ = false;
+  core::Reactor& reactor = stream_.reactor();
+  if (body != nullptr) {
+    sending_.spawn(send_body(*body, head.body));
+  } else {
+    if (const auto written = co_await write(); !written) co_return std::unexpected(written.error());
+    is_sent_ = true;
+    sent_at_ = reactor.now();
+  }
+  auto received = co_await receive_head(parse_method(head.method));
+  sending_.cancel();
+  co_return received;
+}
+
+core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
+  const bool chunked = framing.kind == BodyFraming::Kind::chunked;
+  // The head leaves with the first piece.
+  for (;;) {
+    const auto piece = co_await body.read();
+    const std::size_t size = piece ? piece->size() : 0;
+    if (!piece || (!chunked && (size == 0 || size > framing.length))) {
+      body_failed_ = true;
+      sent_ = piece ? Result<void>(fail(Errc::malformed)) : std::unexpected(piece.error());
+      break;
+    }
+    if (!chunked) {
+      output_.append(*piece);
+      framing.length -= size;
+    } else if (size != 0) {
+      const std::size_t chunk = h1::begin_chunk(output_);
+      output_.append(*piece);
+      h1::end_chunk(output_, chunk);
+    } else {
+      h1::append_last_chunk(output_);
+    }
+    sent_ = co_await write();
+    if (!sent_) break;
+    if (chunked ? size == 0 : framing.length == 0) {
+      is_sent_ = true;
+      sent_at_ = stream_.reactor().now();
+      co_return;
+    }
+  }
+  // A server that has closed may have answered before; else there is nothing to wait for.
+  if (body_failed_ || sent_.error().code != Errc::closed) stream_.end_read();
+}
+
+// ---- The response's head ----
+
+core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) {
+  core::Reactor& reactor = stream_.reactor();
+  for (;;) {
+    const Parsed parsed = parser_.parse(input_.view(), method);
+    if (parsed.state == Parsed::State::refused) {
+      reason_ = parsed.reason;
+      co_return fail(Errc::malformed);
+    }
+    if (parsed.state == Parsed::State::done) {
+      const ResponseHead& head = parser_.head();
+      input_.consume(parsed.head_size);
+      if (head.status >= 200) {
+        framing_ = head.body;
+        is_done_ = framing_.kind == BodyFraming::Kind::none;
+        if (framing_.kind == BodyFraming::Kind::chunked) {
+          decoder_.reset();
+          trailer_lines_.clear();
+          chunks_.clear();
+          chunks_.append(input_.view());
+          input_.clear();
+        }
+        co_return &head;
+      }
+      if (head.status == 101) {  // nobody has asked for it
+        reason_ = Reason::bad_status;
+        co_return fail(Errc::malformed);
+      }
+      parser_.reset();
+      continue;
+    }
+    const auto got = co_await stream_.read(input_, head_read_bytes, reactor.now() + options_.head_timeout);
+    if (got && *got != 0) {
+      nothing_came_ = false;
+      continue;
+    }
+    if (!sent_) co_return std::unexpected(sent_.error());
+    if (got) co_return fail(Errc::closed);
+    // While the request is sent, the time of the answer has not begun.
+    const bool is_late = is_sent_ && reactor.now() >= sent_at_ + options_.head_timeout;
+    if (got.error().code != Errc::timed_out || is_late) co_return std::unexpected(got.error());
+  }
+}
+
+// ---- The response's body ----
+
+core::Async<Result<Connection::Progress>> Connection::read(Buffer& out) {
+  if (is_done_) return Progress::done;
+  return framing_.kind == BodyFraming::Kind::chunked ? read_chunked(out) : read_plain(out);
+}
+
+Result<Connection::Progress> Connection::end() {
+  is_done_ = true;
+  return Progress::done;
+}
+
+Result<Connection::Progress> Connection::take(Result<std::size_t> got) {
+  const bool has_length = framing_.kind == BodyFraming::Kind::length;
+  if (!got) return std::unexpected(got.error());
+  if (*got == 0) {
+    if (has_length) return fail(Errc::closed);
+    return end();
+  }
+  if (!has_length) return Progress::more;
+  framing_.length -= *got;
+  if (framing_.length == 0) return end();
+  return Progress::more;
+}
+
+core::Async<Result<Connection::Progress>> Connection::read_plain(Buffer& out) {
+  const std::uint64_t most = framing_.kind == BodyFraming::Kind::length ? framing_.length : body_read_bytes;
+  if (!input_.empty()) {
+    const std::string_view piece =
+        input_.view().substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(most, input_.size())));
+    out.append(piece);
+    input_.consume(piece.size());
+    return take(piece.size());
+  }
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, body_read_bytes));
+  (void)out.reserve(size);
+  net::Stream::Read reading = stream_.read(out, size, never);
+  if (reading.attempt()) return take(reading.await_resume());
+  return read_more(out);
+}
+
+core::Task<Result<Connection::Progress>> Connection::read_more(Buffer& out) {
+  const Instant deadline = stream_.reactor().now() + options_.idle_timeout;
+  const std::uint64_t most = framing_.kind == BodyFraming::Kind::length ? framing_.length : body_read_bytes;
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, body_read_bytes));
+  co_return take(co_await stream_.read(out, size, deadline));
+}
+
+std::optional<Result<Connection::Progress>> Connection::decode(Buffer& out) {
+  const std::size_t before = out.size();
+  while (!chunks_.empty()) {
+    const ChunkedDecoder::Step step = decoder_.decode(chunks_.view(), &trailer_lines_);
+    if (step.state == ChunkedDecoder::Step::State::refused) {
+      reason_ = step.reason;
+      return fail(Errc::malformed);
+    }
+    out.append(step.data);
+    chunks_.consume(step.consumed);
+    if (step.state == ChunkedDecoder::Step::State::done) {
+      trailers_ = h1::trailer_fields(trailer_lines_.view());
+      return end();
+    }
+  }
+  if (out.size() != before) return Progress::more;
+  return std::nullopt;
+}
+
+core::Async<Result<Connection::Progress>> Connection::read_chunked(Buffer& out) {
+  if (auto decoded = decode(out)) return *decoded;
+  net::Stream::Read reading = stream_.read(chunks_, body_read_bytes, never);
+  if (reading.attempt()) {
+    const auto got = reading.await_resume();
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) return fail(Errc::closed);
+    if (auto decoded = decode(out)) return *decoded;
+  }
+  return read_more_chunks(out);
+}
+
+core::Task<Result<Connection::Progress>> Connection::read_more_chunks(Buffer& out) {
+  for (;;) {
+    const Instant deadline = stream_.reactor().now() + options_.idle_timeout;
+    const auto got = co_await stream_.read(chunks_, body_read_bytes, deadline);
+    if (!got) co_return std::unexpected(got.error());
+    if (*got == 0) co_return fail(Errc::closed);
+    if (auto decoded = decode(out)) co_return *decoded;
+  }
+}
+
+// ---- Between exchanges ----
+
+bool Connection::is_reusable() const {
+  return is_done_ && is_sent_ && stream_.open() && !nothing_came_ && parser_.head().keep_alive && input_.empty() &&
+         chunks_.empty() && !stream_.handle().peer_ended;
+}
+
+bool Connection::rest(Keeper& keeper, Instant until) {
+  SLUICE_ASSERT(is_reusable());
+  keeper_ = &keeper;
+  for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) buffer->release();
+  if (stream_.may_read()) {
+    if (stream_.read(input_, 1, never).attempt()) return false;
+    input_.release();
+  }
+  return watch(until);
+}
+
+void Connection::woken(Woken) { keeper_->ended(*this); }
+
+}  // namespace sluice::http::client
