@@ -151,7 +151,7 @@ std::optional<std::uint64_t> size_of(const Body& body) {
         } else if constexpr (std::is_same_v<Part, FileRange>) {
           return part.size;
         } else {
-          return std::nullopt;
+          return part ? part->size() : std::nullopt;
         }
       },
       body);

@@ -22,7 +22,7 @@ namespace sluice::http {
 // RFC 9110, 6.4.1.
 [[nodiscard]] inline bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
 
-// A body of unknown length that is pulled: backpressure is not asking for more, cancelling is destroying it.
+// A body that is pulled: backpressure is not asking for more, cancelling is destroying it.
 class BodySource : public core::SlabAllocated {
  public:
   enum class Progress : std::uint8_t { more, done };
@@ -30,6 +30,8 @@ class BodySource : public core::SlabAllocated {
   // Appends what is worth a write to `out` (at least one byte unless done). An error cuts the response so that the
   // client can tell.
   [[nodiscard]] virtual core::Async<Result<Progress>> pull(Buffer& out) = 0;
+  // Of all that it gives, where that is known before: it gives as much, or an error.
+  [[nodiscard]] virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
   // After `done`: fields for the trailer section; views last as long as the source.
   [[nodiscard]] virtual std::span<const Field> trailers() const { return {}; }
   // For owner_of().

@@ -169,7 +169,9 @@ void Compression::apply(const Request& request, Response& response) {
     }
   }
 
-  if (size && *size <= whole_bytes && !std::holds_alternative<FileRange>(response.body)) {
+  const bool is_in_memory = !std::holds_alternative<FileRange>(response.body) &&
+                            !std::holds_alternative<std::unique_ptr<BodySource>>(response.body);
+  if (size && *size <= whole_bytes && is_in_memory) {
     const auto* own = std::get_if<Buffer>(&response.body);
     const auto* spans = std::get_if<SharedSpans>(&response.body);
     const std::string_view bytes = own != nullptr     ? own->view()

@@ -559,6 +559,56 @@ Task<Response> answer_of_what_is_kept(core::Reactor&, Request& request, std::str
   co_return response;
 }
 
+// A stream whose length is known before, and that may break.
+class SizedSource final : public BodySource {
+ public:
+  explicit SizedSource(bool breaks) : breaks_(breaks) {}
+  std::optional<std::uint64_t> size() const override { return 6; }
+  Async<Result<Progress>> pull(Buffer& out) override {
+    if (breaks_ && given_ == 3) return Result<Progress>(fail(Errc::closed));
+    out.append(std::string_view("abcdef").substr(given_, 3));
+    given_ += 3;
+    return Result<Progress>(given_ == 6 ? Progress::done : Progress::more);
+  }
+
+ private:
+  const bool breaks_;
+  std::size_t given_ = 0;
+};
+
+class SizedStream : public Leaving {
+ protected:
+  SizedStream() {
+    start([](core::Reactor&, Request& request, std::string&) -> Task<Response> {
+      Response response;
+      response.body = std::make_unique<SizedSource>(request.path == "/breaks");
+      co_return response;
+    });
+  }
+};
+
+TEST_F(SizedStream, IsSentWithItsLength) {
+  for (const char* method : {"GET", "HEAD"}) {
+    send(std::string(method) + " / HTTP/1.1\r\nHost: a\r\n\r\n");
+    const std::string text = receive();
+    EXPECT_NE(text.find("\r\nContent-Length: 6\r\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find("chunked"), std::string::npos);
+    EXPECT_EQ(text.ends_with("\r\n\r\nabcdef"), *method == 'G') << text;
+  }
+  EXPECT_EQ(server_->counters().open, 1u);
+  send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_TRUE(receive().ends_with("Connection: keep-alive\r\n\r\nabcdef"));
+  EXPECT_EQ(server_->counters().open, 1u);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>(3, false));
+}
+
+TEST_F(SizedStream, EndsTheConnectionWhereItBreaks) {
+  send("GET /breaks HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(receive().ends_with("\r\n\r\nabc"));
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
+}
+
 class CutAnswers : public Leaving {
  protected:
   CutAnswers() { start(answer_of_what_is_kept); }

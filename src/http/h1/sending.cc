@@ -64,7 +64,7 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
   const Request& request = work_->parser.request();
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
     if (!head_only && !has_no_body(response.status)) co_return co_await send_stream(std::move(response), keep);
-    append_head(response, std::nullopt, keep);
+    append_head(response, size_of(response.body), keep);
     report(&request, response.status, 0, false);
     co_return Sent::yes;
   }
@@ -146,9 +146,11 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
   const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
-  // To an HTTP/1.0 client the body ends with the connection, so that one closes.
-  const bool chunked = append_head(response, std::nullopt, keep).kind == BodyFraming::Kind::chunked;
-  Cut cut{stream_, !chunked};
+  const BodyFraming framing = append_head(response, source.size(), keep);
+  const bool chunked = framing.kind == BodyFraming::Kind::chunked;
+  // To an HTTP/1.0 client the body may end with the connection, so that one closes.
+  const bool until_close = framing.kind == BodyFraming::Kind::until_close;
+  Cut cut{stream_, until_close};
   const Sending sending(*work_, response.body);
   core::TurnShare turn(stream_.reactor(), turn_bytes);
   std::uint64_t sent = 0;
@@ -175,7 +177,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       const bool flushed = (co_await flush()).has_value();
       report(&request, response.status, sent, true);
       // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
-      if (flushed && chunked && secure()) co_await linger(Goodbye::no);
+      if (flushed && !until_close && secure()) co_await linger(Goodbye::no);
       co_return Sent::no;
     }
     sent += output.size() - before;
@@ -191,13 +193,13 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     if (done) break;
     if (turn_is_over) co_await turn.next_turn();
   }
-  if (!chunked) cut.is_cut = !co_await flush();
+  if (until_close) cut.is_cut = !co_await flush();
   cut.is_cut |= stream_.is_cut();
   report(&request, response.status, sent, cut.is_cut);
   // The connection may last longer than what the body keeps alive.
   response.body.emplace<std::monostate>();
-  if (!chunked && !cut.is_cut) co_await linger();
-  co_return chunked && !cut.is_cut ? Sent::yes : Sent::no;
+  if (until_close && !cut.is_cut) co_await linger();
+  co_return !until_close && !cut.is_cut ? Sent::yes : Sent::no;
 }
 
 }  // namespace sluice::http::h1

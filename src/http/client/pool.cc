@@ -1,0 +1,71 @@
+#include "http/client/pool.h"
+
+#include <algorithm>
+
+namespace sluice::http::client {
+
+Pool::Pool(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* resolver, Origin origin, PoolOptions options)
+    : reactor_(reactor),
+      mailbox_(mailbox),
+      resolver_(resolver),
+      origin_(std::move(origin)),
+      options_(std::move(options)) {
+  idle_.reserve(options_.idle);
+}
+
+core::Async<Result<Pool::Lease>> Pool::take(Which which) {
+  if (which == Which::any && !idle_.empty()) {
+    Opened opened = std::move(idle_.back());
+    idle_.pop_back();
+    opened.connection->wake();
+    ++counters_.reused;
+    return Result<Lease>(Lease(*this, std::move(opened), true));
+  }
+  return open();
+}
+
+core::Task<Result<std::vector<core::Address>>> Pool::find_addresses(Instant deadline) {
+  if (const auto address = core::Address::from_ip(origin_.host, origin_.port)) co_return std::vector{*address};
+  if (resolver_ == nullptr) co_return fail(Errc::closed);
+  const net::Resolver::Answer found = co_await resolver_->resolve(mailbox_, origin_.host, deadline);
+  if (!found) co_return fail(reactor_.now() >= deadline ? Errc::timed_out : Errc::closed);
+  std::vector<core::Address> addresses;
+  for (const core::Address& address : (*found)->list) {
+    addresses.push_back(*core::Address::from_ip(address.ip(), origin_.port));
+  }
+  co_return addresses;
+}
+
+core::Task<Result<Pool::Lease>> Pool::open() {
+  const Instant deadline = reactor_.now() + options_.connect_timeout;
+  const auto addresses = co_await find_addresses(deadline);
+  Result<void> connected = addresses ? fail(Errc::closed) : std::unexpected(addresses.error());
+  for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
+    const core::Address& address = (*addresses)[i];
+    auto connection = std::make_unique<Connection>(reactor_, options_.connection);
+    // What is left of the time is for those behind it, too.
+    const Instant now = reactor_.now();
+    connected = co_await connection->connect(address, now + (deadline - now) / (addresses->size() - i));
+    if (!connected) continue;
+    ++counters_.opened;
+    co_return Lease(*this, {std::move(connection), reactor_.now() + options_.age}, false);
+  }
+  ++counters_.open_failures;
+  co_return std::unexpected(connected.error());
+}
+
+void Pool::give_back(Opened opened) {
+  --lent_;
+  if (!opened.connection->is_reusable() || options_.idle == 0) return;
+  const Instant until = std::min(opened.age_end, reactor_.now() + options_.idle_time);
+  if (until <= reactor_.now() || !opened.connection->rest(*this, until)) return;
+  // The one that has not been used for the longest time makes room.
+  if (idle_.size() == options_.idle) idle_.erase(idle_.begin());
+  idle_.push_back(std::move(opened));
+}
+
+void Pool::ended(Connection& idle) {
+  std::erase_if(idle_, [&](const Opened& opened) { return opened.connection.get() == &idle; });
+}
+
+}  // namespace sluice::http::client
