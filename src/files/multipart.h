@@ -30,8 +30,7 @@ class MultipartRanges final : public http::BodySource {
   void describe_parts_as(std::string_view media_type);
   // Content-Type's value; lasts as long as the source.
   [[nodiscard]] std::string_view media_type() const { return media_type_; }
-  // All that pull() will give.
-  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::optional<std::uint64_t> size() const override { return size_; }
 
   [[nodiscard]] core::Async<Result<Progress>> pull(Buffer& out) override;
 
