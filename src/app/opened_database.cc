@@ -18,7 +18,12 @@ sql::Result<OpenedDatabase> open_database(Loop& loop, const Options& options,
   return opened;
 }
 
-std::optional<std::string> open_shared_databases(const Plan& plan, std::optional<net::Resolver>& resolver) {
+std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net::Resolver>& resolver) {
+  for (const auto& upstream : plan.upstreams) {
+    if (upstream->resolver != nullptr || !upstream->needs_resolver()) continue;
+    if (!resolver) resolver.emplace();
+    upstream->resolver = &*resolver;
+  }
   for (std::size_t i = 0; i < plan.databases.size(); ++i) {
     const auto& [name, options] = plan.options.databases[i];
     Plan::Database& database = *plan.databases[i];

@@ -24,8 +24,7 @@ struct OpenedDatabase {
 
 // Opens what the cores share of each database, except what is open. `resolver`: made when it is needed. What went
 // wrong; nothing: all is open.
-[[nodiscard]] std::optional<std::string> open_shared_databases(const Plan& plan,
-                                                               std::optional<net::Resolver>& resolver);
+[[nodiscard]] std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net::Resolver>& resolver);
 
 // The error's words, with its SQLSTATE.
 [[nodiscard]] std::string describe(const sql::Error& error);

@@ -15,6 +15,7 @@
 #include "base/declare.h"
 #include "files/options.h"
 #include "gateway/options.h"
+#include "gateway/proxy/options.h"
 #include "http/compress/options.h"
 #include "http/server.h"
 #include "sql/options.h"
@@ -156,6 +157,8 @@ struct Options {
   std::vector<files::FilesOptions> files;
   std::vector<Named<files::StoreOptions>> stores;
   std::vector<ws::WebSocketOptions> websockets;
+  std::vector<gateway::UpstreamOptions> upstreams;
+  std::vector<gateway::RouteOptions> routes;
   std::vector<Named<gateway::PolicyOptions>> policies;
   std::optional<api::openapi::Options> openapi;
   std::vector<Named<api::ErrorOptions>> errors;
@@ -171,6 +174,12 @@ struct Options {
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
     for (std::size_t i = 0; i < policies.size(); ++i) {
       if (policies[i].name.value == name) return i;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::size_t> find_upstream(std::string_view name) const {
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+      if (upstreams[i].name.value == name) return i;
     }
     return std::nullopt;
   }
@@ -210,6 +219,8 @@ struct Options {
     v.field("files", &Options::files, "A folder of files.");
     v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
+    v.field("upstream", &Options::upstreams, "Servers that requests are passed on to.");
+    v.field("route", &Options::routes, "A path whose requests are passed on to an upstream.");
     v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
     v.field("request_log", &Options::request_log, "Every request as a row of a table, without its credentials.");
     v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
@@ -217,7 +228,6 @@ struct Options {
     v.field(
         "errors", &Options::errors,
         "What errors of the databases are answered with, by SQLSTATE: `P0001 = 422`, or by its class: `23xxx = 409`.");
-    for (const char* key : {"upstream", "route"}) v.planned(key);
   }
 };
 

@@ -59,6 +59,15 @@ std::shared_ptr<const Plan::WebSocket> Plan::add_websocket(WebSocket websocket, 
              });
 }
 
+void Plan::add_upstream(const gateway::UpstreamOptions& upstream, const Plan* before) {
+  for (std::size_t i = 0; before != nullptr && i < before->upstreams.size(); ++i) {
+    if (!config::same(before->upstreams[i]->options, upstream)) continue;
+    upstreams.push_back(before->upstreams[i]);
+    return;
+  }
+  upstreams.push_back(std::make_shared<gateway::SharedUpstream>(upstream));
+}
+
 Plan::Policies Plan::policies(const std::vector<Located<std::string>>& use) const {
   Policies used;
   for (const auto& name : use) {

@@ -19,6 +19,7 @@
 #include "app/request_log.h"
 #include "base/log.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/proxy/upstream.h"
 #include "net/tls/context.h"
 #include "sql/open.h"
 #include "sql/statement_ids.h"
@@ -69,7 +70,7 @@ struct Plan {
     File file;
     bool writes = false;  // SQLite: something of this process may write to it
     std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
-    std::shared_ptr<sql::SharedDatabase> shared;  // null until open_shared_databases(), and where nothing is shared
+    std::shared_ptr<sql::SharedDatabase> shared;  // null until open_shared_parts(), and where nothing is shared
     TroubleLog trouble;
   };
   // Those that a route uses.
@@ -97,6 +98,8 @@ struct Plan {
     Mark mark;
   };
 
+  // Its pools and what they have learned go on for as long as it says the same.
+  void add_upstream(const gateway::UpstreamOptions& upstream, const Plan* before);
   // A route's name is the pattern as it was written, for metrics and logs. It had its id in the plan before too.
   [[nodiscard]] RouteId add_name(std::string name);
   // What tells the ids of a feed's events from those of all other feeds.
@@ -114,6 +117,7 @@ struct Plan {
   std::vector<std::shared_ptr<const Recording>> recordings;  // likewise, for the next plan; null: SQLite
   std::vector<std::shared_ptr<const Feed>> feeds;
   std::vector<std::shared_ptr<const WebSocket>> websockets;
+  std::vector<std::shared_ptr<gateway::SharedUpstream>> upstreams;  // by index in the options
   std::vector<std::shared_ptr<Resident>> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off

@@ -71,7 +71,7 @@ Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span
       listeners_(listeners),
       kept_(std::make_unique<Kept>(first_)) {
   plans_.push_back(first_);
-  if (auto wrong = open_shared_databases(*first_, resolver_)) throw std::runtime_error(*wrong);
+  if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
 }
 
 // What writes for the cores needs their mailboxes, which go next.
@@ -168,7 +168,7 @@ std::optional<std::string> Reloader::try_reload() {
   auto prepared = prepare(*config, false, served.get());
   if (!prepared) return std::move(prepared.error().text);
   const std::shared_ptr<const Plan> next = std::move(*prepared);
-  if (auto wrong = open_shared_databases(*next, resolver_)) return wrong;
+  if (auto wrong = open_shared_parts(*next, resolver_)) return wrong;
   if (auto loaded = load_residents(file_, *next, served.get(), false); !loaded) return std::move(loaded.error().text);
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
 

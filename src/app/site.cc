@@ -80,6 +80,9 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
   websockets_ = take(plan_->websockets, before.websockets, from.websockets_, is_same_object, [&](std::size_t i) {
     return std::make_shared<http::websocket::Endpoint>(plan_->websockets[i]->options, worker.echo());
   });
+  upstreams_ = take(plan_->upstreams, before.upstreams, from.upstreams_, is_same_object, [&](std::size_t i) {
+    return std::make_shared<gateway::Upstream>(reactor, worker.mailbox(), plan_->upstreams[i]);
+  });
   residents_ = take(plan_->residents, before.residents, from.residents_, is_same_object, [&](std::size_t i) {
     const Plan::Resident& resident = *plan_->residents[i];
     return std::make_shared<api::resident::Resident>(resident.plan, resident.first, reactor, worker.mailbox(),
@@ -188,6 +191,9 @@ Readings Site::shared_readings(std::set<const void*>& counted) const {
   }
   for (const auto& websocket : websockets_) {
     if (is_new(websocket)) append(all, websocket->counters().readings());
+  }
+  for (const auto& upstream : upstreams_) {
+    if (is_new(upstream)) append(all, upstream->readings());
   }
   for (std::size_t i = 0; i < residents_.size(); ++i) {
     if (!is_new(residents_[i])) continue;

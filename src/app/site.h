@@ -16,6 +16,7 @@
 #include "base/reading.h"
 #include "files/store.h"
 #include "gateway/policy.h"
+#include "gateway/proxy/upstream.h"
 #include "http/compress/compression.h"
 #include "http/pin.h"
 #include "http/redirect.h"
@@ -52,6 +53,9 @@ class Site final : public http::Pinned {
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   [[nodiscard]] TroubleLog* trouble(std::size_t database) { return &plan_->databases[database]->trouble; }
   [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
+  [[nodiscard]] const std::shared_ptr<gateway::Upstream>& upstream(std::size_t index) const {
+    return upstreams_[index];
+  }
   [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
     return handlers_.emplace_back(std::move(handler)).get();
   }
@@ -90,6 +94,7 @@ class Site final : public http::Pinned {
   std::vector<std::shared_ptr<files::Store>> stores_;                   // by index in its options
   std::vector<std::shared_ptr<api::changes::Feed>> feeds_;              // by index in the plan
   std::vector<std::shared_ptr<http::websocket::Endpoint>> websockets_;  // by index in the plan
+  std::vector<std::shared_ptr<gateway::Upstream>> upstreams_;           // by index in the plan
   std::vector<std::shared_ptr<api::resident::Resident>> residents_;     // by index in the plan
   std::shared_ptr<RunningRequestLog> request_log_;
   std::vector<std::shared_ptr<gateway::Policy>> policies_;  // by index in its options

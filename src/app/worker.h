@@ -37,7 +37,7 @@ struct Descriptors {
 // other. Made, used and destroyed on the core.
 class Worker final : http::Observer, http::Dispatcher {
  public:
-  // Throws what cannot be opened. What databases share is open (open_shared_databases()), and tables have their rows.
+  // Throws what cannot be opened. What databases share is open (open_shared_parts()), and tables have their rows.
   Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
          const Descriptors& descriptors = {});
   ~Worker() override;

@@ -60,7 +60,6 @@
 //   v.variant(&S::type, Type::a, &S::a, "meaning")
 //                               the keys of the struct S::a stand in the same table, where `type` is Type::a
 //   v.shorthand("type")         a plain value in place of the table stands for a table with only that key
-//   v.planned("tls")            a key that is designed and not built: an error that says so, and not in the reference
 namespace sluice {
 
 // A place in the configuration file; both are counted from 1, columns in characters. Line 0: not from a file.
@@ -165,7 +164,6 @@ struct AnyVisitor {
   template <class S, class E, class T>
   void variant(Located<E> S::*, E, T S::*, std::string_view) {}
   void shorthand(std::string_view) {}
-  void planned(std::string_view) {}
 };
 }  // namespace detail
 

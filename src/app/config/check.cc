@@ -41,14 +41,17 @@ class Checker {
     for (auto& store : options_.stores) check_store(store);
     for (auto& endpoint : options_.endpoints) check_endpoint(endpoint);
     for (auto& resident : options_.residents) check_resident(resident);
+    check_upstreams();
+    for (const auto& route : options_.routes) check_route(route);
     for (auto& files : options_.files) check_files(files);
     for (auto& websocket : options_.websockets) check_websocket(websocket);
     if (options_.openapi) check_openapi(*options_.openapi);
     if (options_.batch) check_batch(*options_.batch);
     if (auto& log = options_.request_log) choose_database(log->database, log->position, "[request_log]");
     if (options_.endpoints.empty() && options_.residents.empty() && options_.files.empty() &&
-        options_.websockets.empty() && errors_.empty()) {
-      complain({}, "there is nothing to serve", "add an [[endpoint]], [[resident]], [[files]] or [[websocket]]");
+        options_.websockets.empty() && options_.routes.empty() && errors_.empty()) {
+      complain({}, "there is nothing to serve",
+               "add an [[endpoint]], [[resident]], [[files]], [[websocket]] or [[route]]");
     }
   }
 
@@ -358,6 +361,36 @@ class Checker {
     if (!pattern) return;
     if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
       complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
+    }
+  }
+
+  void check_upstreams() {
+    std::map<std::string_view, Position> names;
+    for (const auto& upstream : options_.upstreams) {
+      if (auto [other, is_new] = names.emplace(upstream.name.value, upstream.name.position); !is_new) {
+        complain(upstream.name.position, "another upstream has the same name", again(other->second));
+      }
+      std::map<std::string_view, Position> servers;
+      for (const auto& server : upstream.servers) {
+        if (auto [other, is_new] = servers.emplace(server.value, server.position); !is_new) {
+          complain(server.position, "this server comes twice", again(other->second));
+        }
+      }
+    }
+  }
+
+  void check_route(const gateway::RouteOptions& route) {
+    check_use(route.use);
+    if (!options_.find_upstream(route.upstream.value) && !route.upstream.value.empty()) {
+      std::vector<std::string_view> names;
+      for (const auto& upstream : options_.upstreams) names.push_back(upstream.name.value);
+      complain(route.upstream.position, fmt::format("there is no [[upstream]] called \"{}\"", route.upstream.value),
+               did_you_mean(route.upstream.value, names));
+    }
+    const auto pattern = parse_path(route.path);
+    if (!pattern) return;
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), route.path.position); !is_new) {
+      complain(route.path.position, "another route has the same path", again(other->second));
     }
   }
 

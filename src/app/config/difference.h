@@ -75,7 +75,6 @@ class Comparison {
     first = below.first;
   }
   void position(Position S::*) {}
-  void planned(std::string_view) {}
   void shorthand(std::string_view) {}
 
   std::string_view first;

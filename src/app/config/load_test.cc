@@ -256,15 +256,6 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
   EXPECT_EQ(messages_of(serves + "pol = 1\n"), "6:1 unknown key \"pol\" in [database.main] | did you mean \"pool\"?\n");
 }
 
-TEST(Errors, WhatIsPlannedSaysSo) {
-  EXPECT_EQ(errors_of("[[route]]\npath = \"/\"\n" + serves),
-            "a.toml:1:3: error: route is not supported yet\n"
-            "  1 | [[route]]\n"
-            "    |   ^\n");
-  EXPECT_EQ(messages_of(serves + "[[upstream]]\n[[route]]\n"),
-            "6:3 upstream is not supported yet\n7:3 route is not supported yet\n");
-}
-
 TEST(Errors, Syntax) {
   EXPECT_EQ(errors_of("[server]\ncores = \n"),
             "a.toml:2:9: error: expected value, saw '\\n', while parsing key-value pair\n");
@@ -396,7 +387,7 @@ TEST(Errors, MissingKeys) {
 TEST(Errors, NothingToServe) {
   EXPECT_EQ(
       errors_of(""),
-      "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]] or [[websocket]]\n");
+      "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]], [[websocket]] or [[route]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
@@ -614,6 +605,59 @@ TEST(Errors, WebSockets) {
   }
   EXPECT_NE(websocket("window_bits = 8\n"), "");
   EXPECT_NE(websocket("window_bits = 16\n"), "");
+}
+
+TEST(Load, Gateways) {
+  const Options options = options_of(R"(
+[[upstream]]
+name = "back-1"
+servers = ["http://127.0.0.1:3000", "http://back.internal"]
+connect_timeout = "1s"
+response_timeout = "2s"
+idle_timeout = "3s"
+write_timeout = "4s"
+keep = 0
+keep_for = "5s"
+[[route]]
+path = "/a/{rest...}"
+upstream = "back-1"
+)");
+  ASSERT_EQ(options.upstreams.size(), 1u);
+  const gateway::UpstreamOptions& upstream = options.upstreams[0];
+  EXPECT_EQ(upstream.servers.size(), 2u);
+  EXPECT_EQ(upstream.connect_timeout, 1s);
+  EXPECT_EQ(upstream.response_timeout, 2s);
+  EXPECT_EQ(upstream.idle_timeout, 3s);
+  EXPECT_EQ(upstream.write_timeout, 4s);
+  EXPECT_EQ(upstream.keep, 0u);
+  EXPECT_EQ(upstream.keep_for, 5s);
+  EXPECT_EQ(options.find_upstream("back-1"), 0u);
+  EXPECT_EQ(options.find_upstream("back"), std::nullopt);
+}
+
+TEST(Errors, Gateways) {
+  const auto gateway = [](const std::string& upstream, const std::string& route) {
+    return messages_of("[[upstream]]\nname = \"back\"\n" + upstream + "\n[[route]]\npath = \"/a\"\n" + route);
+  };
+  const std::string servers = "servers = [\"http://a\"]";
+  EXPECT_EQ(gateway(servers, "upstream = \"back\"\n"), "");
+  EXPECT_EQ(gateway(servers, "upstream = \"bakc\"\n"),
+            "6:12 there is no [[upstream]] called \"bakc\" | did you mean \"back\"?\n");
+  EXPECT_EQ(gateway(servers, "upstream = \"back\"\nuse = [\"auth\"]\n"), "7:8 there is no [policy.auth]\n");
+  EXPECT_EQ(gateway("servers = [\"http://a\", \"http://a\"]", "upstream = \"back\"\n"),
+            "3:24 this server comes twice | it is in line 3 already\n");
+  EXPECT_EQ(gateway("servers = []", "upstream = \"back\"\n"), "3:11 upstream.servers must not be empty\n");
+  EXPECT_TRUE(
+      gateway("servers = [\"a:80\"]", "upstream = \"back\"\n").starts_with("3:12 upstream.servers must be a server"));
+  EXPECT_EQ(gateway(servers + "\n[[upstream]]\nname = \"back\"\n" + servers, "upstream = \"back\"\n"),
+            "5:8 another upstream has the same name | it is in line 2 already\n");
+  EXPECT_EQ(gateway(servers, "upstream = \"back\"\n[[route]]\npath = \"/a\"\nupstream = \"back\"\n"),
+            "8:8 another route has the same path | it is in line 5 already\n");
+  EXPECT_EQ(gateway(servers,
+                    "upstream = \"back\"\n[[files]]\npath = \"/b\"\nroot = \".\"\n[[route]]\n"
+                    "path = \"/b/{x...}\"\nupstream = \"back\"\n")
+                .empty(),
+            false);
 }
 
 TEST(Errors, PathsThatMatchTheSame) {

@@ -85,10 +85,6 @@ bool Reader::is_misplaced(const Entry& entry, const std::string& table, std::siz
   return true;
 }
 
-void Reader::not_yet(const Entry& entry, const Place& place) {
-  complain(entry.key.position, fmt::format("{} is not supported yet", place.child(entry.key.value)));
-}
-
 bool Reader::is_list(const Value& value, const std::string& key, const Rules& rules, bool of_tables) {
   if (value.kind != Value::Kind::list) {
     std::string hint;

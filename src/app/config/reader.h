@@ -44,7 +44,6 @@ struct KeyLister {
   void variant(Located<E> S::*, E, T S::*, std::string_view) {
     T::declare(*this);
   }
-  void planned(std::string_view key) { keys.push_back(key); }
   void shorthand(std::string_view) {}
 
   std::vector<std::string_view> keys;
@@ -73,7 +72,6 @@ struct KeyFinder {
   }
   template <class S>
   void position(Position S::*) {}
-  void planned(std::string_view) {}
   void shorthand(std::string_view) {}
 
  private:
@@ -247,7 +245,6 @@ class Reader {
   // Whether an entry of a table of names that was refused is a key of a table around it: that is then the only error.
   bool is_misplaced(const Entry& entry, const std::string& table, std::size_t first_error);
   void unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known);
-  void not_yet(const Entry& entry, const Place& place);
   // A key that only tables of another type have.
   void not_of_type(const Entry& entry, const Place& place, std::string_view type);
 
@@ -294,15 +291,11 @@ class Reader::Table {
   }
   void position(Position S::* member) { out_.*member = value_.position; }
   void shorthand(std::string_view) {}
-  void planned(std::string_view key) {
-    planned_.push_back(key);
-    if (const Entry* entry = find(key)) reader_.not_yet(*entry, place_);
-  }
 
   void report_unknown() {
     for (const Entry& entry : value_.entries) {
       const std::string& key = entry.key.value;
-      if (std::ranges::count(known_, key) + std::ranges::count(planned_, key) != 0) continue;
+      if (std::ranges::count(known_, key) != 0) continue;
       const auto other = std::ranges::find(elsewhere_, key, &std::pair<std::string_view, std::string_view>::first);
       if (other == elsewhere_.end()) {
         reader_.unknown(entry, place_, known_);
@@ -324,7 +317,6 @@ class Reader::Table {
   const Place& place_;
   S& out_;
   std::vector<std::string_view> known_;
-  std::vector<std::string_view> planned_;
   std::vector<std::pair<std::string_view, std::string_view>> elsewhere_;  // keys of other types, and these
 };
 
@@ -337,7 +329,6 @@ struct ShorthandFinder {
   void variant(Located<E> S::*, E, T S::*, std::string_view) {}
   template <class S>
   void position(Position S::*) {}
-  void planned(std::string_view) {}
   void shorthand(std::string_view name) { key = name; }
 
   std::string_view key;

@@ -153,7 +153,6 @@ class Describer {
     section_.variants += fmt::format("`type = {}`: {}\n\n{}", text_of(type), meaning, table_of(variant.rows));
   }
   void position(Position S::*) {}
-  void planned(std::string_view) {}
   void shorthand(std::string_view name) {
     section_.shorthand =
         fmt::format("A plain value stands for the table with only `{}`: `{} = …` is `{} = {{ {} = … }}`.\n\n", name,

@@ -81,8 +81,7 @@ core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
       co_return;
     }
   }
-  // A server that has closed may have answered before; else there is nothing to wait for.
-  if (body_failed_ || sent_.error().code != Errc::closed) stream_.end_read();
+  if (has_given_up()) stream_.end_read();
 }
 
 // ---- The response's head ----
@@ -117,6 +116,7 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) 
       parser_.reset();
       continue;
     }
+    if (has_given_up()) co_return std::unexpected(sent_.error());
     const auto got = co_await stream_.read(input_, head_read_bytes, reactor.now() + options_.head_timeout);
     if (got && *got != 0) {
       nothing_came_ = false;

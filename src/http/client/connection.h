@@ -55,8 +55,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
     return stream_.connect(address, deadline);
   }
 
-  // Sends a request and gives the head of its final response; interim ones are passed over. What `head` refers to lasts
-  // until there is a result. The views of the result last until the next ask().
+  // Sends a request and gives the head of its final response; interim ones are passed over. What `head` refers to is
+  // needed until the task waits for the first time. The views of the result last until the next ask().
   //
   // `body`: of a request that has one (not of one of length 0); it outlives the exchange. It is sent while it comes. A
   // response that begins before its end is taken, and no more of it is sent.
@@ -84,6 +84,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
 
  private:
   [[nodiscard]] core::Task<void> send_body(BodyReader& body, h1::BodyFraming framing);
+  // The request will not be sent whole. A server that has closed may have answered before, so it is still heard.
+  [[nodiscard]] bool has_given_up() const { return body_failed_ || (!sent_ && sent_.error().code != Errc::closed); }
   [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method);
   [[nodiscard]] core::Async<Result<Progress>> read_plain(Buffer& out);
   [[nodiscard]] core::Task<Result<Progress>> read_more(Buffer& out);

@@ -393,6 +393,17 @@ TEST_F(ClientConnection, ABodyThatFailsIsNotTakenForWhole) {
   }
 }
 
+// It fails before anybody waits for the answer.
+TEST_F(ClientConnection, ABodyMayFailAtOnce) {
+  struct Refused final : BodyReader {
+    Task<Result<std::string_view>> read() override { co_return fail(Errc::limit); }
+  } body;
+  serve({{"what never comes", ok}});
+  connect();
+  EXPECT_EQ(ask({.method = "POST", .host = "a", .body = {Kind::length, 5}}, &body).status, fail(Errc::limit));
+  EXPECT_TRUE(connection_->body_failed());
+}
+
 TEST_F(ClientConnection, ABodyIsAsLongAsItWasSaidToBe) {
   for (const char* text : {"four", "sixsix"}) {
     serve({{"what never comes", ok}});

@@ -74,12 +74,14 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
           (void)co_await connection_.stream_.readable(deadline);
           co_await turn_.next_turn();
         }
+        if (comes_fast_ && connection_.stream_.may_read()) (void)body.reserve(read_bytes);
         if (!is_cut()) got = co_await connection_.stream_.read(body, read_bytes, deadline);
       }
       if (presence != nullptr) presence->step_back();
       if (is_cut() || got == no_memory) co_return refuse(503);
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
+      comes_fast_ = body.writable() == 0;
       patience_.spend(connection_.stream_.reactor().now() - begin, *got);
       if (turn_.spend(*got)) co_await turn_.next_turn();
     }
@@ -138,6 +140,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   bool chunked_;
   bool chunked_done_ = false;
   bool wants_continue_;
+  bool comes_fast_ = false;  // the last read left no room: a small buffer would take many
   Patience patience_;
   core::TurnShare turn_;
 };

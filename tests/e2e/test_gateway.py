@@ -1,0 +1,293 @@
+"""The gateway through the real program: requests are passed on to real servers, and their responses back."""
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from cluster import free_port
+from http1 import Broken
+from tokens import Secret, soon
+from upstream import Upstream, response
+
+
+def gateway(*servers, path="/{rest...}", upstream="", route="", more=""):
+    listed = ", ".join(f'"{server}"' for server in servers)
+    return (f'[[upstream]]\nname = "back"\nservers = [{listed}]\n{upstream}\n'
+            f'[[route]]\npath = "{path}"\nupstream = "back"\n{route}\n{more}')
+
+
+def echo(request, _):
+    method, target, fields, body = request
+    lines = [f"{method} {target}", *(f"{name}: {value}" for name, value in fields), hashlib.sha256(body).hexdigest()]
+    text = "\n".join(lines).encode()
+    return response(b"" if method == "HEAD" else text, "X-Back: yes", "Set-Cookie: a=b", "Set-Cookie: c=d")
+
+
+def said(answer):
+    first, *lines, digest = answer.body.decode().split("\n")
+    return first, dict(line.split(": ", 1) for line in lines), digest
+
+
+def test_a_request_and_its_response_pass(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            answer = client.call("POST", "/a/b?c=%2F", b"hello", "X-A: 1", "Connection: X-B", "X-B: 2",
+                                 "X-Forwarded-For: 6.6.6.6")
+            assert answer.status == 200 and answer.get("x-back") == "yes"
+            assert [value for name, value in answer.fields if name == "set-cookie"] == ["a=b", "c=d"]
+            first, fields, digest = said(answer)
+            assert first == "POST /a/b?c=%2F"
+            assert fields == {"host": "test", "x-a": "1", "content-length": "5", "x-forwarded-for": "127.0.0.1",
+                              "x-forwarded-proto": "http", "x-forwarded-host": "test"}
+            assert digest == hashlib.sha256(b"hello").hexdigest()
+            for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
+                assert said(client.call(method, "/m"))[0] == f"{method} /m"
+            assert client.get("/h", method="HEAD").get("x-back") == "yes"
+            assert client.get("/h", method="TRACE").status == 405
+        assert back.connections == 1
+        assert [request[0] for request in back.requests] == ["POST", "GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
+        assert server.sample(f'sluice_upstream_requests_total{{upstream="back",server="127.0.0.1:{back.port}"}}') == 7
+
+
+def test_http2_and_tls_in_front(sluice, localhost, tmp_path):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url), server=f'[server.tls]\ncert = "{localhost[0]}"\nkey = "{localhost[1]}"\n')
+        body = os.urandom(300_000)
+        (tmp_path / "body").write_bytes(body)
+        run = subprocess.run(["curl", "-sk", "--http2", "-w", "\n%{http_version}", "--data-binary", f"@{tmp_path}/body", "-H",
+                              "Cookie: a=b", "-H", "Cookie: c=d", f"https://localhost:{server.port}/x%2Fy"],
+                             capture_output=True, check=True, timeout=30)
+        first, *lines, digest, version = run.stdout.decode().split("\n")
+        assert (first, version) == ("POST /x%2Fy", "2")
+        assert digest == hashlib.sha256(body).hexdigest()
+        assert "x-forwarded-proto: https" in lines and f"host: localhost:{server.port}" in lines
+        assert [line for line in lines if line.startswith("cookie")] == ["cookie: a=b; c=d"]
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+def test_long_bodies_pass_both_ways(sluice, tmp_path, version):
+    long = os.urandom(20_000_000)
+
+    def answer(request, connection):
+        if request[1] == "/chunked":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n")
+            for at in range(0, len(long), 99_999):
+                piece = long[at:at + 99_999]
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            return b"0\r\nX-Sum: 7\r\n\r\n"
+        if request[1] == "/end":
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + long)
+            return None
+        return response(long, f"X-Digest: {hashlib.sha256(request[3]).hexdigest()}")
+
+    (tmp_path / "long").write_bytes(long)
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url), server='body_limit = "32MiB"')
+        curl = ["curl", "-s", version, "-D", "-", "-o", str(tmp_path / "out")]
+        url = f"http://127.0.0.1:{server.port}"
+        for how in (["-H", "Transfer-Encoding: chunked"], []):
+            run = subprocess.run([*curl, "-T", str(tmp_path / "long"), *how, f"{url}/up"], capture_output=True, check=True,
+                                 timeout=60)
+            assert f"x-digest: {hashlib.sha256(long).hexdigest()}" in run.stdout.decode().lower()
+            assert f"content-length: {len(long)}" in run.stdout.decode().lower()
+            assert (tmp_path / "out").read_bytes() == long
+        for path in ("/chunked", "/end"):
+            run = subprocess.run([*curl, url + path], capture_output=True, check=True, timeout=60)
+            assert (tmp_path / "out").read_bytes() == long
+            assert "content-length" not in run.stdout.decode().lower()
+            assert ("x-sum: 7" in run.stdout.decode().lower()) == (path == "/chunked")
+
+
+def test_no_spelling_walks_around_a_policy(sluice):
+    secret = Secret()
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url) + f'[[route]]\npath = "/admin/{{rest...}}"\nupstream = "back"\nuse = ["auth"]\n'
+                        f'[[route]]\npath = "/admin"\nupstream = "back"\nuse = ["auth"]\n'
+                        f'[policy.auth]\ntype = "jwt"\nsecret = "{secret.secret}"\n')
+        token = f"Authorization: Bearer {secret.token(soon())}"
+        with server.connect() as client:
+            for target in ("/admin/a", "/admin/", "/admin", "/%61dmin/a", "/./admin/a", "/x/../admin/a", "/x/%2e%2E/admin/a",
+                           "http://test/admin/a", "/admin/..%2f"):
+                assert client.get(target).status == 401, target
+                passed = client.get(target, token)
+                assert passed.status == 200, target
+                assert said(passed)[0].startswith("GET /admin"), target
+            for target in ("//admin/a", "/admin//a"):
+                assert client.get(target).status == 401 and client.get(target, token).status == 404, target
+            # To routes and policies that is one segment, and the server gets it as one.
+            assert said(client.get("/x%2f..%2fadmin"))[0] == "GET /x%2F..%2Fadmin"
+            assert client.get("/../admin").status == 400
+
+
+def test_a_server_that_goes_and_comes_again(sluice):
+    port = free_port()
+    with Upstream(lambda *_: response(b"one")) as one:
+        two = Upstream(lambda *_: response(b"two"), port)
+        server = sluice(gateway(one.url, two.url), server="cores = 1")
+        with server.connect() as client:
+            assert [client.get("/").body for _ in range(4)] == [b"one", b"two", b"one", b"two"]
+            two.close()
+            assert [client.call("POST", "/", b"x").body for _ in range(4)] == [b"one"] * 4
+            with Upstream(lambda *_: response(b"two"), port):
+                assert {client.get("/").body for _ in range(4)} == {b"one", b"two"}
+        assert "127.0.0.1:%d: it cannot be reached: Connection refused" % port in server.log
+
+
+def test_nothing_answers(sluice):
+    server = sluice(gateway(f"http://127.0.0.1:{free_port()}", "http://nowhere.invalid"))
+    for _ in range(2):
+        answer = server.get("/")
+        assert (answer.status, answer.media_type) == (502, "application/problem+json")
+        assert b"127.0.0.1" not in answer.body
+    assert "it cannot be reached" in server.log
+
+
+def test_a_server_that_is_silent(sluice):
+    waits = threading.Event()
+
+    def answer(request, connection):
+        if request[1] == "/half":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        waits.wait(30)
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url, upstream='response_timeout = "300ms"\nidle_timeout = "300ms"'))
+        assert server.get("/").status == 504
+        with server.connect() as client, pytest.raises(Broken):
+            client.get("/half")
+        waits.set()
+
+
+@pytest.mark.parametrize("bad", [b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+                                 b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+                                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+                                 b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+                                 b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\nConnection: upgrade\r\n\r\n",
+                                 b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 40_000 + b"\r\n\r\n", b""])
+def test_what_is_no_response(sluice, bad):
+    def answer(_, connection):
+        connection.sendall(bad)
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        assert server.get("/").status == 502
+        assert "it gave no" in server.log
+
+
+def test_an_interim_response_is_not_the_answer(sluice):
+    with Upstream(lambda *_: b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + response(b"ok")) as back:
+        answer = sluice(gateway(back.url)).get("/")
+        assert (answer.status, answer.body) == (200, b"ok")
+
+
+def test_what_the_server_says_behind_its_answer_is_nobodys(sluice):
+    with Upstream(lambda *_: response(b"ok") + response(b"not asked for")) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            assert [client.get("/").body for _ in range(5)] == [b"ok"] * 5
+        assert back.connections == 5
+
+
+def test_a_body_that_is_too_long_or_breaks(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n")
+            assert client.read().status == 413
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n")
+            assert client.read().status == 400
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+            client.shut_sending()
+            assert client.read().status == 400
+        assert server.get("/ok").status == 200
+        assert [request[1] for request in back.requests] == ["/ok"]
+
+
+def test_an_answer_before_the_end_of_a_body(sluice):
+    def serve(listener):
+        connection, _ = listener.accept()
+        with connection:
+            received = b""
+            while b"hello" not in received:
+                received += connection.recv(1000)
+            connection.sendall(response(b"no", status="413 Too long"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        server = sluice(gateway(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+            client.send(b"again")
+            assert client.read().status == 413
+        thread.join()
+
+
+def test_reload_keeps_connections_and_changes_servers(sluice):
+    with Upstream(lambda *_: response(b"one")) as one, Upstream(lambda *_: response(b"two")) as two:
+        server = sluice(gateway(one.url), server="cores = 1")
+        with server.connect() as client:
+            assert client.get("/").body == b"one"
+            text = server.file.read_text()
+            for added in ("[server.headers]\nX-A = \"1\"\n", "[server.headers]\nX-A = \"2\"\n"):
+                server.file.write_text(text + added)
+                server.process.send_signal(signal.SIGHUP)
+                number = added[-3]
+                wait_until(lambda: client.get("/").get("x-a") == number)
+            assert one.connections == 1
+            server.file.write_text(text.replace(one.url, two.url))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: client.get("/").body == b"two")
+            wait_until(lambda: not one.open)
+
+
+def wait_until(met, seconds=15):
+    end = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_draining_lets_a_response_end(sluice):
+    goes_on = threading.Event()
+
+    def answer(_, connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+        goes_on.wait(30)
+        return b"again"
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            wait_until(lambda: back.requests)
+            server.terminate()
+            wait_until(lambda: server.admin("/readyz")[0] != 200)
+            goes_on.set()
+            assert client.read().body == b"helloagain"
+        server.stop()
+
+
+def test_a_client_that_leaves_ends_its_request(sluice):
+    left = threading.Event()
+
+    def answer(_, connection):
+        connection.settimeout(20)
+        if connection.recv(1) == b"":
+            left.set()
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            wait_until(lambda: back.requests)
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        assert left.wait(20)
