@@ -53,7 +53,7 @@ def _by_round(mine, others):
             "cpu_us": round(median(one["cpu_us"] / other["cpu_us"] for one, other in pairs), 3)}
 
 
-def run(case, programs, rounds, seconds):
+def run(case, programs, rounds, seconds, bench="http"):
     """A line for each server, and one with what Sluice's figures are to the others'."""
     target = f"/{case.file}.html"
     for program in programs:
@@ -71,14 +71,14 @@ def run(case, programs, rounds, seconds):
                   if isinstance(of_server[0][key], (int, float)) and key not in ("requests", "megabytes")}
         middle["cost"] = _cost(middle)
         medians[name] = middle
-        tell(bench="http", case=case.name, server=name, rounds=rounds, rps=round(middle["rps"]), mb_s=round(middle["mb_s"], 1),
+        tell(bench=bench, case=case.name, server=name, rounds=rounds, rps=round(middle["rps"]), mb_s=round(middle["mb_s"], 1),
              busy=round(median(run["cpu_us"] * run["rps"] / 1e6 for run in of_server), 2),
              **{key: round(value, 2) for key, value in middle.items() if key.startswith(("cpu_us", "instructions"))},
              **({"p99": of_server[0]["p99"]} if "p99" in of_server[0] else {}),
              errors=sum(run["errors"] for run in of_server))
     if "sluice" in medians:
         mine = medians.pop("sluice")
-        tell(bench="http", case=case.name, ratio_of="sluice",
+        tell(bench=bench, case=case.name, ratio_of="sluice",
              cost="instructions" if counters_work() else "cpu_us (this machine does not count instructions)",
              **{f"to_{name}": {"cost": round(mine["cost"] / other["cost"], 3), "rps": round(mine["rps"] / other["rps"], 3),
                                "mb_s": round(mine["mb_s"] / other["mb_s"], 3),

@@ -56,7 +56,7 @@ bool Stream::Read::attempt() noexcept {
   if (stream_.tls_) [[unlikely]]
     return attempt_tls(*stream_.tls_);
   if (!handle_.may_read) return false;
-  char* const room = reserve(std::min<std::size_t>(most_, 1024));
+  char* const room = reserve(least_);
   if (room == nullptr) return true;
   const core::Io io = stream_.reactor_.recv(handle_, room, std::min(most_, into_.writable()));
   if (io.ok()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstddef>
 #include <memory>
@@ -131,8 +132,9 @@ class Stream {
   void drop_tls() { tls_.reset(); }
 
   // Reads once, up to `most` bytes, behind what `into` holds. Gives the count; 0: the peer has ended its stream. The
-  // buffer gets its memory only when there is something to read, so that waiting costs none.
-  [[nodiscard]] Read read(Buffer& into, std::size_t most, Instant deadline);
+  // buffer gets its memory only when there is something to read, so that waiting costs none: room for `least` bytes, or
+  // for `most` where that is less. With TLS it is a record's.
+  [[nodiscard]] Read read(Buffer& into, std::size_t most, Instant deadline, std::size_t least = 1024);
   // What a peer must take on average while a write waits, in bytes a second; 0: a byte in each `progress` of a write.
   // Who takes less is cut with Errc::timed_out, and close() drops what he has not taken.
   void set_slowest(std::uint32_t bytes_per_s) { slowest_ = bytes_per_s; }
@@ -325,11 +327,12 @@ class Stream::Watch : core::Waiter, Deadline::Client {
 
 class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
  public:
-  Read(Stream& stream, Buffer& into, std::size_t most, Instant until)
+  Read(Stream& stream, Buffer& into, std::size_t most, Instant until, std::size_t least)
       : Operation(stream.handle_, stream.handle_.reader, stream.read_deadline_),
         stream_(stream),
         into_(into),
         most_(most),
+        least_(std::min(least, most)),
         until_(until) {}
 
   bool attempt() noexcept;
@@ -348,6 +351,7 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
   Stream& stream_;
   Buffer& into_;
   std::size_t most_;
+  std::size_t least_;
   Instant until_;
   Result<std::size_t> result_ = 0;
 };
@@ -435,8 +439,8 @@ class [[nodiscard]] Stream::End : public Operation<Stream::End> {
   Result<void> result_;
 };
 
-inline Stream::Read Stream::read(Buffer& into, std::size_t most, Instant deadline) {
-  return {*this, into, most, deadline};
+inline Stream::Read Stream::read(Buffer& into, std::size_t most, Instant deadline, std::size_t least) {
+  return {*this, into, most, deadline, least};
 }
 inline Stream::Write Stream::write(std::span<iovec> parts, Duration progress) { return {*this, parts, progress}; }
 inline Stream::SendFile Stream::send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,

@@ -30,6 +30,7 @@ net::Stream::Write Connection::write() {
 core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body) {
   SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
   input_.clear();
+  if (keeper_ != nullptr && input_.capacity() == 0) input_.swap(keeper_->spare);
   output_.clear();
   trailers_.clear();
   parser_.reset();
@@ -117,7 +118,8 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) 
       continue;
     }
     if (has_given_up()) co_return std::unexpected(sent_.error());
-    const auto got = co_await stream_.read(input_, head_read_bytes, reactor.now() + options_.head_timeout);
+    const auto got =
+        co_await stream_.read(input_, head_read_bytes, reactor.now() + options_.head_timeout, head_read_bytes);
     if (got && *got != 0) {
       nothing_came_ = false;
       continue;
@@ -155,27 +157,27 @@ Result<Connection::Progress> Connection::take(Result<std::size_t> got) {
   return Progress::more;
 }
 
+std::size_t Connection::most_plain() const {
+  if (framing_.kind != BodyFraming::Kind::length) return body_read_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(framing_.length, body_read_bytes));
+}
+
 core::Async<Result<Connection::Progress>> Connection::read_plain(Buffer& out) {
-  const std::uint64_t most = framing_.kind == BodyFraming::Kind::length ? framing_.length : body_read_bytes;
+  const std::size_t most = most_plain();
   if (!input_.empty()) {
-    const std::string_view piece =
-        input_.view().substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(most, input_.size())));
+    const std::string_view piece = input_.view().substr(0, most);
     out.append(piece);
     input_.consume(piece.size());
     return take(piece.size());
   }
-  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, body_read_bytes));
-  (void)out.reserve(size);
-  net::Stream::Read reading = stream_.read(out, size, never);
+  net::Stream::Read reading = stream_.read(out, most, never, most);
   if (reading.attempt()) return take(reading.await_resume());
   return read_more(out);
 }
 
 core::Task<Result<Connection::Progress>> Connection::read_more(Buffer& out) {
-  const Instant deadline = stream_.reactor().now() + options_.idle_timeout;
-  const std::uint64_t most = framing_.kind == BodyFraming::Kind::length ? framing_.length : body_read_bytes;
-  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, body_read_bytes));
-  co_return take(co_await stream_.read(out, size, deadline));
+  const std::size_t most = most_plain();
+  co_return take(co_await stream_.read(out, most, stream_.reactor().now() + options_.idle_timeout, most));
 }
 
 std::optional<Result<Connection::Progress>> Connection::decode(Buffer& out) {
@@ -199,7 +201,7 @@ std::optional<Result<Connection::Progress>> Connection::decode(Buffer& out) {
 
 core::Async<Result<Connection::Progress>> Connection::read_chunked(Buffer& out) {
   if (auto decoded = decode(out)) return *decoded;
-  net::Stream::Read reading = stream_.read(chunks_, body_read_bytes, never);
+  net::Stream::Read reading = stream_.read(chunks_, body_read_bytes, never, body_read_bytes);
   if (reading.attempt()) {
     const auto got = reading.await_resume();
     if (!got) return std::unexpected(got.error());
@@ -212,7 +214,7 @@ core::Async<Result<Connection::Progress>> Connection::read_chunked(Buffer& out) 
 core::Task<Result<Connection::Progress>> Connection::read_more_chunks(Buffer& out) {
   for (;;) {
     const Instant deadline = stream_.reactor().now() + options_.idle_timeout;
-    const auto got = co_await stream_.read(chunks_, body_read_bytes, deadline);
+    const auto got = co_await stream_.read(chunks_, body_read_bytes, deadline, body_read_bytes);
     if (!got) co_return std::unexpected(got.error());
     if (*got == 0) co_return fail(Errc::closed);
     if (auto decoded = decode(out)) co_return *decoded;
@@ -229,11 +231,10 @@ bool Connection::is_reusable() const {
 bool Connection::rest(Keeper& keeper, Instant until) {
   SLUICE_ASSERT(is_reusable());
   keeper_ = &keeper;
+  input_.clear();
+  if (stream_.may_read() && stream_.read(input_, 1, never).attempt()) return false;
+  if (keeper.spare.capacity() == 0) keeper.spare.swap(input_);
   for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) buffer->release();
-  if (stream_.may_read()) {
-    if (stream_.read(input_, 1, never).attempt()) return false;
-    input_.release();
-  }
   return watch(until);
 }
 

@@ -43,6 +43,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
     // The server has ended it, has sent something that nobody asked for, or `until` has come. It may destroy it.
     virtual void ended(Connection& idle) = 0;
 
+    Buffer spare;  // empty: memory for the next response
+
    protected:
     ~Keeper() = default;
   };
@@ -87,6 +89,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // The request will not be sent whole. A server that has closed may have answered before, so it is still heard.
   [[nodiscard]] bool has_given_up() const { return body_failed_ || (!sent_ && sent_.error().code != Errc::closed); }
   [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method);
+  // Of a body without chunks, the bytes of one read.
+  [[nodiscard]] std::size_t most_plain() const;
   [[nodiscard]] core::Async<Result<Progress>> read_plain(Buffer& out);
   [[nodiscard]] core::Task<Result<Progress>> read_more(Buffer& out);
   [[nodiscard]] Result<Progress> take(Result<std::size_t> got);

@@ -74,8 +74,10 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
           (void)co_await connection_.stream_.readable(deadline);
           co_await turn_.next_turn();
         }
-        if (comes_fast_ && connection_.stream_.may_read()) (void)body.reserve(read_bytes);
-        if (!is_cut()) got = co_await connection_.stream_.read(body, read_bytes, deadline);
+        if (!is_cut()) {
+          const std::size_t least = comes_fast_ ? read_bytes : 1024;
+          got = co_await connection_.stream_.read(body, read_bytes, deadline, least);
+        }
       }
       if (presence != nullptr) presence->step_back();
       if (is_cut() || got == no_memory) co_return refuse(503);
