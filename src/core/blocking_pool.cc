@@ -122,7 +122,7 @@ void BlockingPool::serve(Queue& queue) noexcept {
 
 void BlockingPool::Job::delivered(Letter& letter) noexcept {
   Job& job = static_cast<Job&>(letter);
-  // The caller's awaiter holds the other ownership: it may free the job while it runs.
+  // The caller owns the job too, and may give its part up while it runs: the job stays until release().
   const std::coroutine_handle<> caller = std::exchange(job.caller, nullptr);
   if (caller) caller.resume();
   job.release();

@@ -87,7 +87,7 @@ class SimulatedReactor final : public Reactor {
   // A hash over everything that has happened and when.
   [[nodiscard]] std::uint64_t history() const { return history_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
-  // A fault has ended this connection, or will; without one only its two ends can have done it.
+  // A fault has ended this connection, or will. Where none has, one of its two ends did it.
   [[nodiscard]] bool broken_by_fault(const Handle& handle) const;
   [[nodiscard]] std::size_t open_handles() const { return sockets_.size(); }
   // From now on; what is under way already stays as it is.

@@ -13,7 +13,7 @@ bool BodyBudget::hold(std::uint64_t bytes, const Share& asks) {
   return true;
 }
 
-// Shares are in the order in which they grew, so those behind the first one that is not still need not be looked at.
+// Shares are in the order in which they grew: all behind the first one that has grown lately have grown since.
 bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
   const Instant still_since = reactor_.now() - patience;
   for (Share* share = stillest_; share != nullptr && share->grew_at_ <= still_since;) {

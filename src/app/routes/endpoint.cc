@@ -109,7 +109,7 @@ class EndpointRoute final : public Route {
   std::shared_ptr<const Plan::Feed> feed_;  // null: it tells of no changes
 };
 
-// The longest body that it may ask for: by its own limit, or its files, and the fields beside them.
+// The longest body that the endpoint takes: by its own limit, or its files and the fields beside them.
 std::uint64_t most_body(const PreparedEndpoint& endpoint, const Options& options) {
   std::uint64_t most = 0;
   for (const auto& write : endpoint.writes) {

@@ -19,8 +19,8 @@ constexpr std::size_t record_bytes = 16 * 1024;  // the most that one holds
 // Encrypted before the socket is asked: with what TLS adds, the kernel makes one packet of it, which holds 64 KiB with
 // all headers.
 constexpr std::size_t batch_bytes = 4 * record_bytes - 512;
-// So many times in a row a peer may send nothing but alerts, key updates and refused renegotiations, and so much may
-// wait to be told to it while it does not listen.
+// A peer may send alerts, key updates and refused renegotiations alone, without data: so many times in a row, and as
+// long as no more than so many bytes of what it is told of them wait to be sent.
 constexpr int most_reads_without_data = 32;
 constexpr std::size_t most_unsent = 4 * batch_bytes;
 
@@ -110,7 +110,7 @@ Session::Session(std::shared_ptr<const ClientContext> context, const std::string
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   const int set =
       names_host ? SSL_set1_host(ssl, host.c_str()) : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
-  // A host that is no name at all would otherwise be one that every certificate is for.
+  // Otherwise every certificate would be accepted for a host that is no name at all.
   if (set != 1 || host.empty()) {
     ERR_clear_error();
     (void)fail(Failure::certificate, "\"" + host + "\" is no host that a certificate could be for");

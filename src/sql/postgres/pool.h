@@ -69,8 +69,7 @@ class Pool {
     const std::uint32_t timeout = options_.statement_timeout_ms;
     return timeout == 0 ? Duration::max() : Duration(std::chrono::milliseconds(timeout));
   }
-  // A request's own deadline is later than the statement_timeout of a session: the server must not stop the request
-  // by that.
+  // Whether a session's statement_timeout would stop a request before its own deadline, which is later.
   [[nodiscard]] bool server_stops_before(Instant deadline) const {
     return deadline != never && options_.prepared && options_.statement_timeout_ms != 0 &&
            deadline > reactor_.now() + statement_timeout();
@@ -91,7 +90,7 @@ class Pool {
   // Whether a statement's next request is worth a connection for itself; learns from how large its results are.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
-  void was_slow(StatementId id);  // its id
+  void was_slow(StatementId id);
   void was_large(const Statement& statement, bool overflowed);
 
  private:

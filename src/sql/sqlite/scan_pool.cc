@@ -370,8 +370,8 @@ class ScanPool::Reading final : public Transaction {
   const std::shared_ptr<ScanPool> pool_;
   const Instant until_;
   const std::size_t result_bytes_;
-  Lease lease_;                                 // from the first statement on, but while a thread has it
-  std::shared_ptr<ScanConnection> connection_;  // its
+  Lease lease_;                                 // empty before the first statement, and while a thread has it
+  std::shared_ptr<ScanConnection> connection_;  // the lease's
   Deadline deadline_;
 };
 
