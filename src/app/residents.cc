@@ -197,10 +197,12 @@ void Residents::follow(const Plan& plan) {
                 },
         });
     kept_.push_back(std::move(kept));
-    if (!refresh || refresh->notify.value.empty()) continue;  // SQLite has no NOTIFY
+    if (!refresh || refresh->notify.value.empty()) continue;
+    const auto index = plan.options.index_of_database(resident->options.database.value);
+    // It has no NOTIFY, and its writer tells one listener alone: that of the change streams.
+    if (plan.options.databases[index].value.is_sqlite()) continue;
     auto found = std::ranges::find(listeners_, resident->database.get(), &Listener::database);
     if (found == listeners_.end()) {
-      const auto index = plan.options.index_of_database(resident->options.database.value);
       listeners_.push_back(std::make_unique<Listener>(core_, resident->database, plan.options.databases[index]));
       found = listeners_.end() - 1;
     }

@@ -120,7 +120,8 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
   const std::size_t folders = options.files.size();
   fmt::print(out, "sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
              count(folders, "folder"),
-             options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ",
+             (options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ") +
+                 (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
              count(cores, "core"));
   for (const http::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz\n", url_of(*admin));

@@ -191,6 +191,20 @@ def test_commits_are_told_in_the_same_order_everywhere(notes, kind):
     assert it.server.get("/notes/changes", method="POST").status == 405
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_resident_table_beside_it_takes_nothing_away(notes, kind):
+    it = notes(kind, extra='''
+[[resident]]
+name = "kept"
+query = "SELECT n, text FROM notes"
+key = "n"
+refresh = { notify = "notes_changed", every = "1h" }
+''')
+    with Stream(it.server) as stream:
+        assert it.post({"n": 1, "text": "x"}) == 201
+        assert stream.next()[1:] == ("message", it.change)
+
+
 def test_a_set_is_told_of_once_it_is_written(notes):
     it = notes("sqlite", extra='''
 [[endpoint]]

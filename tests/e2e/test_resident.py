@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -239,6 +240,26 @@ def test_it_is_loaded_again(people, sluice):
     assert "resident people: " in server.log
     people.execute("ALTER TABLE others RENAME TO people")
     wait_for(lambda: server.get("/people").get("age") is None)
+
+
+def test_bytes_of_sqlite_are_found(tmp_path, sluice):
+    with sqlite3.connect(tmp_path / "b.db") as database:
+        database.executescript(r"""CREATE TABLE u (by BLOB PRIMARY KEY, t TEXT);
+                                   INSERT INTO u VALUES (x'00ff', 'a'), (x'4142', 'b'), ('\x4143', 'c'), (x'', 'd')""")
+    database.close()
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{tmp_path}/b.db"
+[[resident]]
+name = "r"
+query = "SELECT * FROM u"
+key = "by"
+''')
+    for asked, found in ((r"\x00ff", "a"), (r"\x00FF", "a"), (r"\x4142", "b"), (r"\x4143", "c"), (r"\x", "d")):
+        assert json.loads(server.get(f"/r/{quote(asked)}").body)["t"] == found, asked
+        assert [row["t"] for row in json.loads(server.get(f"/r?by={quote(asked)}").body)] == [found], asked
+    for asked in ("AB", r"\x4", r"\x414", r"\xzz", r"\x41"):
+        assert server.get(f"/r/{quote(asked)}").status == 404, asked
 
 
 def test_sqlite_is_read_again_only_after_a_commit(tmp_path, sluice):

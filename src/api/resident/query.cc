@@ -210,6 +210,7 @@ class Parser {
     if (!key_of(index, text, key)) return false;
     add_id(index.find(key), condition);
     if (make_asked_text_key(index.type(), text, scratch_, key)) add_id(index.find(key), condition);
+    if (make_asked_bytes_key(index.type(), text, scratch_, key)) add_id(index.find(key), condition);
     return true;
   }
   static void add_id(std::uint32_t id, Condition& condition) {

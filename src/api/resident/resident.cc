@@ -294,9 +294,10 @@ std::uint32_t Resident::id_of(std::string_view text) {
   const Index& index = *version_->table->key();
   Key key;
   if (!make_asked_key(index.type(), text, key_, key)) return Dictionary::none;
-  const std::uint32_t id = index.find(key);
-  if (id != Dictionary::none || !make_asked_text_key(index.type(), text, key_, key)) return id;
-  return index.find(key);
+  std::uint32_t id = index.find(key);
+  if (id == Dictionary::none && make_asked_text_key(index.type(), text, key_, key)) id = index.find(key);
+  if (id == Dictionary::none && make_asked_bytes_key(index.type(), text, key_, key)) id = index.find(key);
+  return id;
 }
 
 core::Async<http::Response> Resident::find(http::Request& request) {

@@ -494,4 +494,18 @@ bool make_asked_text_key(const ValueType& type, std::string_view text, std::stri
   return true;
 }
 
+bool make_asked_bytes_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key) {
+  if (type.kind != Kind::dynamic || type.spelling != Spelling::plain) return false;
+  if (!text.starts_with("\\x") || text.size() % 2 != 0) return false;
+  scratch.assign(1, class_blob);
+  for (std::size_t i = 2; i < text.size(); i += 2) {
+    const int high = hex_digit(text[i]);
+    const int low = hex_digit(text[i + 1]);
+    if (high < 0 || low < 0) return false;
+    scratch.push_back(static_cast<char>(high << 4 | low));
+  }
+  key.bytes = scratch;
+  return true;
+}
+
 }  // namespace sluice::api::resident

@@ -77,6 +77,8 @@ struct Key {
 [[nodiscard]] bool make_asked_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
 // The other key that it may mean as well: a text that looks like a number, where a column says nothing of its values.
 [[nodiscard]] bool make_asked_text_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
+// Likewise bytes, as answers show them: `\x0aff`.
+[[nodiscard]] bool make_asked_bytes_key(const ValueType& type, std::string_view text, std::string& scratch, Key& key);
 
 // Order-preserving bytes of a decimal as PostgreSQL, SQLite and JSON spell it: `-1.50e3`, NaN, Infinity. False: it is
 // none, or its exponent is beyond 16 bits.

@@ -128,6 +128,13 @@ void ForwardedRequest::add_fields(const http::Request& request) {
   if (!request.authority.empty()) fields_.push_back({"X-Forwarded-Host", request.authority});
 }
 
+void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
+  constexpr std::size_t most = 64;
+  for (const auto& [name, value] : trailers.first(std::min(most, trailers.size()))) {
+    if (!is_of_connection(name) && !is_ours(name)) into.add(name, value);
+  }
+}
+
 void forward_fields(std::span<const Field> fields, http::FieldList& into) {
   std::vector<std::string_view> named;
   collect_named(fields, named);

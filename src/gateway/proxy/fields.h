@@ -31,5 +31,8 @@ class ForwardedRequest {
 
 // Adds the fields of a server's response to the answer, except those of the connection alone. Views stay views.
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
+// Likewise what came behind its body, except what would say how a message is read or where it goes (RFC 9110, 6.5.1).
+// At most 64 fields.
+void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
 
 }  // namespace sluice::gateway

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -101,6 +102,19 @@ TEST(ForwardFields, LeavesOutWhatIsOfTheConnection) {
   std::string text;
   for (const auto& [name, value] : list.items()) text.append(name).append("=").append(value).append(" ");
   EXPECT_EQ(text, "X-B=2 Set-Cookie=a=b Set-Cookie=c=d Date=now ");
+}
+
+TEST(ForwardTrailers, LeavesOutWhatWouldChangeTheMessage) {
+  std::vector<http::Field> trailers = {
+      {"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}, {"Host", "a"}, {"X-Sum", "7"}};
+  http::FieldList list;
+  forward_trailers(trailers, list);
+  ASSERT_EQ(list.items().size(), 1u);
+  EXPECT_EQ(list.items()[0].value, "7");
+  trailers.assign(1000, {"A", "b"});
+  http::FieldList bounded;
+  forward_trailers(trailers, bounded);
+  EXPECT_EQ(bounded.items().size(), 64u);
 }
 
 }  // namespace

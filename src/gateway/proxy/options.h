@@ -66,11 +66,10 @@ struct RouteOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = RouteOptions;
-    v.field(
-        "path", &Self::path,
-        "Requests for this path go to the upstream, whatever their method: `/billing/{rest...}` is everything below "
-        "`/billing/`.",
-        {.required = true});
+    v.field("path", &Self::path,
+            "Requests for this path go to the upstream: GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS. "
+            "`/billing/{rest...}` is everything below `/billing/`.",
+            {.required = true});
     v.field("upstream", &Self::upstream, "The name of the [[upstream]] that answers.", {.required = true});
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");

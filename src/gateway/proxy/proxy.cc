@@ -56,22 +56,27 @@ class Proxy::Responding final : public http::BodySource {
   [[nodiscard]] Async<Result<Progress>> pull(Buffer& out) override {
     auto reading = lease_->read(out);
     if (!reading.ready()) return wait(reading.take_task());
-    if (!reading.get()) ++server_.failures;
+    note(reading.get());
     return reading;
   }
   [[nodiscard]] std::optional<std::uint64_t> size() const override { return size_; }
-  [[nodiscard]] std::span<const http::Field> trailers() const override { return lease_->trailers(); }
+  [[nodiscard]] std::span<const http::Field> trailers() const override { return trailers_.items(); }
 
  private:
   Task<Result<Progress>> wait(Task<Result<Progress>> reading) {
     auto progress = co_await std::move(reading);
-    if (!progress) ++server_.failures;
+    note(progress);
     co_return progress;
+  }
+  void note(const Result<Progress>& progress) {
+    if (!progress) ++server_.failures;
+    if (progress && *progress == Progress::done) forward_trailers(lease_->trailers(), trailers_);
   }
 
   Upstream::Server& server_;
   Pool::Lease lease_;
   std::optional<std::uint64_t> size_;
+  http::FieldList trailers_;
 };
 
 Async<Response> Proxy::handle(http::Request& request) { return forward(request); }

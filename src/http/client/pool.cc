@@ -1,6 +1,7 @@
 #include "http/client/pool.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace sluice::http::client {
 
@@ -26,9 +27,10 @@ core::Async<Result<Pool::Lease>> Pool::take(Which which) {
 
 core::Task<Result<std::vector<core::Address>>> Pool::find_addresses(Instant deadline) {
   if (const auto address = core::Address::from_ip(origin_.host, origin_.port)) co_return std::vector{*address};
-  if (resolver_ == nullptr) co_return fail(Errc::closed);
+  if (resolver_ == nullptr) co_return fail(Errc::system, EHOSTUNREACH);
   const net::Resolver::Answer found = co_await resolver_->resolve(mailbox_, origin_.host, deadline);
-  if (!found) co_return fail(reactor_.now() >= deadline ? Errc::timed_out : Errc::closed);
+  if (!found && reactor_.now() >= deadline) co_return fail(Errc::timed_out);
+  if (!found) co_return fail(Errc::system, EHOSTUNREACH);
   std::vector<core::Address> addresses;
   for (const core::Address& address : (*found)->list) {
     addresses.push_back(*core::Address::from_ip(address.ip(), origin_.port));

@@ -46,7 +46,7 @@ class Pool final : Connection::Keeper {
   ~Pool() = default;
 
   // A connection that is ready for a request. Errors: of the connect(), or Errc::timed_out; a name that leads nowhere
-  // is Errc::closed.
+  // is EHOSTUNREACH.
   [[nodiscard]] core::Async<Result<Lease>> take(Which which = Which::any);
 
   [[nodiscard]] const Origin& origin() const { return origin_; }
