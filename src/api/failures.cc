@@ -33,7 +33,10 @@ const Known* find(std::string_view sqlstate) {
   return nullptr;
 }
 
-bool is_writing(Failed failed) { return failed == Failed::writing || failed == Failed::writing_parameters; }
+bool is_writing(Failed failed) {
+  return failed == Failed::writing || failed == Failed::writing_parameters || failed == Failed::writing_alone;
+}
+bool has_values(Failed failed) { return failed != Failed::reading_alone && failed != Failed::writing_alone; }
 
 // What an answer says, where it is no secret; empty: nothing.
 std::string_view detail_of(const sql::Error& error, Failed failed) {
@@ -48,10 +51,9 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
     case sql::Failure::not_allowed:
       return "This is not permitted.";
     case sql::Failure::bad_argument:
-      if (error.sqlstate == "42601") return "The search expression cannot be read.";
-      if (failed == Failed::writing) return "A value does not fit its type.";
-      if (failed != Failed::reading_alone) return "The database refuses a parameter's value.";
-      break;
+      if (!has_values(failed)) break;
+      if (error.sqlstate == "42601") return "The search expression or path cannot be read.";
+      return failed == Failed::writing ? "A value does not fit its type." : "The database refuses a parameter's value.";
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;
       if (error.sqlstate == "42501") return "This is not permitted.";
@@ -117,7 +119,7 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
         }
       }
       if (failed == Failed::writing) return http::problem(422, detail, members);
-      if (failed != Failed::reading_alone) return http::problem(400, detail);
+      if (has_values(failed)) return http::problem(400, detail);
       break;
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) {

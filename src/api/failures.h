@@ -18,6 +18,7 @@ enum class Failed : std::uint8_t {
   reading_alone,  // without: bad data cannot be its fault
   writing,
   writing_parameters,  // with values of the path, the query string and the header alone, and none of a body
+  writing_alone,       // without values of the request
 };
 
 // An error as the log has it. A message may repeat values, also changed ones, so that of a statement that takes a

@@ -166,15 +166,29 @@ void WritePlan::take_types(const sql::Table& table) {
   }
 }
 
-std::string_view WritePlan::credential() const {
+std::vector<std::span<const Source>> WritePlan::all_sources() const {
   std::vector<std::span<const Source>> all{main.sources};
   for (const Step& step : before) all.push_back(step.sources);
   if (update_first) all.push_back(update_first->sources);
   if (current) all.push_back(current->sources);
-  for (const std::span<const Source> sources : all) {
+  return all;
+}
+
+std::string_view WritePlan::credential() const {
+  for (const std::span<const Source> sources : all_sources()) {
     if (const auto name = credential_of(sources); !name.empty()) return name;
   }
   return guards ? guards->credential() : std::string_view{};
+}
+
+Failed WritePlan::failed() const {
+  if (takes_body()) return Failed::writing;
+  const auto all = all_sources();
+  const bool has_some =
+      guards || std::ranges::any_of(all, [](std::span<const Source> sources) {
+        return std::ranges::any_of(sources, [](const Source& one) { return one.from != From::environment; });
+      });
+  return has_some ? Failed::writing_parameters : Failed::writing_alone;
 }
 
 namespace {
@@ -296,8 +310,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     }
     if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
       if (rows.missing != nullptr) co_return refuse_value({.source = rows.missing, .reason = "is missing"});
-      co_return failures_.answer(outcome.error(), plan_->takes_body() ? Failed::writing : Failed::writing_parameters,
-                                 rows.errors, rows.refused);
+      co_return failures_.answer(outcome.error(), plan_->failed(), rows.errors, rows.refused);
     }
     co_await back_off.wait();
   }

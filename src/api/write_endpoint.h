@@ -63,7 +63,10 @@ struct WritePlan {
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
   // What the columns of the table that the rows are written to make of values.
   void take_types(const sql::Table& table);
-  [[nodiscard]] std::string_view credential() const;                  // as for log_text()
+  [[nodiscard]] std::string_view credential() const;                       // as for log_text()
+  [[nodiscard]] std::vector<std::span<const Source>> all_sources() const;  // of all statements
+  // Whose values these take, for answers to what the database refuses.
+  [[nodiscard]] Failed failed() const;
   [[nodiscard]] bool may_miss() const { return object && !inserts; }  // where it finds no row: 404
   [[nodiscard]] bool takes_body() const { return !shape.names.empty() || !uploads.empty(); }
 

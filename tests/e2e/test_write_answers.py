@@ -82,6 +82,16 @@ get = "{search}"
 params.q = "text"
 errors.42601 = {{ status = 422, title = "No search", detail = "Look at the quotes." }}
 [[endpoint]]
+path = "/json"
+get = "{json_get}"
+params.q = "text"
+params.path = "text"
+[endpoint.post]
+sql = "{json_post}"
+[[endpoint]]
+path = "/alone"
+post = "{alone}"
+[[endpoint]]
 path = "/listed/{{id:int}}"
 returns = "object"
 version = "*"
@@ -95,15 +105,21 @@ SCHEMA = '''
 CREATE TABLE items (id integer PRIMARY KEY, name text NOT NULL UNIQUE, price numeric CONSTRAINT p_price_check CHECK (price > 0),
                     twice numeric GENERATED ALWAYS AS (price * 2) STORED, made text DEFAULT 'today',
                     CONSTRAINT name_and_price CHECK (name <> 'cheap' OR price < 10));
+CREATE TABLE docs (doc text);
 CREATE TABLE parts (item integer REFERENCES items (id), place text, slot integer CHECK (slot < 10),
                     twice integer GENERATED ALWAYS AS (slot * 2) STORED, PRIMARY KEY (place, slot))
 '''
 CASES = {
     "sqlite": {"making": "WITH given(id, name) AS (SELECT :id, :name) INSERT INTO items (id, name) SELECT id, name FROM given "
                          "RETURNING id, name",
-               "search": "SELECT title FROM texts WHERE texts MATCH :q"},
+               "search": "SELECT title FROM texts WHERE texts MATCH :q",
+               "json_get": "SELECT json(:q) -> :path AS found", "json_post": "INSERT INTO docs (doc) VALUES (json(:doc))",
+               "alone": "UPDATE docs SET doc = json(doc)"},
     "postgres": {"making": "SELECT id, name FROM make_item(:id, :name)",
-                 "search": "SELECT title FROM texts WHERE to_tsvector('simple', title) @@ to_tsquery('simple', :q)"},
+                 "search": "SELECT title FROM texts WHERE to_tsvector('simple', title) @@ to_tsquery('simple', :q)",
+                 "json_get": "SELECT jsonb_path_query_first(:q::jsonb, :path::jsonpath) AS found",
+                 "json_post": "INSERT INTO docs (doc) VALUES ((:doc::text)::json)",
+                 "alone": "UPDATE docs SET doc = doc::json"},
 }
 CSV = "Content-Type: text/csv"
 
@@ -221,12 +237,24 @@ def test_errors_name_the_field_and_the_constraint(items):
 def test_a_search_that_cannot_be_read(items):
     items.query("INSERT INTO texts VALUES ('one two')")
     assert answered(items.call("GET", "/found?q=two"), 200) == [{"title": "one two"}]
-    wrong = ['"', "two AND", "a:b", "("] if items.kind == "sqlite" else ["two one", "two %26", "(", "'"]
+    wrong = ['"', "two AND", "a:b", "("] if items.kind == "sqlite" else ["two one", "two %26", "(", "'", "two%5C"]
     for text in wrong:
         text = text.replace(" ", "+").replace('"', "%22")
-        assert items.problem(400, "GET", f"/found?q={text}")["detail"] == "The search expression cannot be read."
+        assert items.problem(400, "GET", f"/found?q={text}")["detail"] == "The search expression or path cannot be read."
         mapped = items.problem(422, "GET", f"/found/mapped?q={text}")
         assert (mapped["title"], mapped["detail"]) == ("No search", "Look at the quotes.")
+
+
+def test_json_that_cannot_be_read_is_the_clients(items):
+    assert answered(items.call("GET", "/json?q=%7B%22a%22%3A1%7D&path=$.a"), 200) == [{"found": 1}]
+    items.problem(400, "GET", "/json?q=%7Ba&path=$.a")
+    items.problem(400, "GET", "/json?q=%7B%22a%22%3A1%7D&path=$.a%5B")
+    items.problem(422, "POST", "/json", {"doc": "{a"})
+    assert items.query("SELECT count(*) FROM docs") == [("0",)]
+    # What the table holds is not the client's fault.
+    items.query("INSERT INTO docs VALUES ('{a')")
+    items.problem(500, "POST", "/alone")
+    assert "endpoint /alone: " in items.server.log
 
 
 def test_what_is_not_found_is_named(items):

@@ -181,6 +181,13 @@ std::expected<void, Away> prepare(Preparation& preparation) {
         plan,
         {.options = options, .plan = std::move(*made), .database = plan.databases[index], .first = {}, .mark = {}},
         preparation.previous);
+    if (plan.options.databases[index].value.role) {
+      plan.warnings.push_back(fmt::format(
+          "[[resident]] \"{0}\" is loaded by the log-in of [database.{1}] and served to everybody whom \"use\" lets "
+          "in: \"role\" "
+          "and row-level security do not hold for it. If that is meant, give it a [database.NAME] without \"role\"",
+          options.name.value, options.database.value));
+    }
     std::vector<bool> never_null;
     if (plan.options.openapi) {
       never_null = preparation.loop.run(sql::never_null(*preparation.databases[index].database,

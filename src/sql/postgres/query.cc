@@ -1,6 +1,7 @@
 #include "sql/postgres/query.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sql/postgres/pool.h"
@@ -139,9 +140,12 @@ void Query::set_failure(Error error) {
 
 namespace {
 
-// The server calls a tsquery that it cannot read a syntax error, as it does a statement.
-bool is_of_tsquery(std::string_view routine) {
-  return routine == "makepol" || routine == "gettoken_query_standard" || routine == "prssyntaxerror";
+// The server calls a tsquery or a jsonpath that it cannot read a syntax error, as it does a statement.
+bool is_of_value(std::string_view routine) {
+  constexpr std::array routines{std::string_view("makepol"), std::string_view("gettoken_query_standard"),
+                                std::string_view("prssyntaxerror"), std::string_view("gettoken_tsvector"),
+                                std::string_view("jsonpath_yyerror")};
+  return std::ranges::find(routines, routine) != routines.end();
 }
 
 }  // namespace
@@ -153,7 +157,7 @@ Error Query::error_of(const ServerError& error) const {
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
   if (error.at_role && (in_class("22") || state == "42501")) {
     result.failure = Failure::not_allowed;
-  } else if (state == "42601" && is_of_tsquery(error.routine)) {
+  } else if (state == "42601" && is_of_value(error.routine)) {
     result.failure = Failure::bad_argument;
   } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
     result.failure = Failure::bad_argument;

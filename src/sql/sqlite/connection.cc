@@ -51,12 +51,21 @@ Failure failure_of(int code) {
 constexpr std::string_view syntax_error = "42601";  // what PostgreSQL says of such a tsquery
 constexpr std::string_view no_column = "no such column: ";
 
-// FTS5's and FTS4's words. A name before a colon is a column for FTS5.
-bool is_of_match(std::string_view message) {
-  constexpr std::array beginnings{std::string_view("fts5: "), std::string_view("unterminated string"), no_column,
-                                  std::string_view("unknown special query: "),
-                                  std::string_view("malformed MATCH expression: ")};
-  return std::ranges::any_of(beginnings, [&](std::string_view one) { return message.starts_with(one); });
+// What a message says of a value that an operator or a function was given; empty: it is of something else. These are
+// the words of FTS5 and FTS4, for which a name before a colon is a column, and of the functions of JSON.
+std::string_view sqlstate_of_value(std::string_view message) {
+  constexpr std::array expressions{std::string_view("fts5: "),
+                                   std::string_view("unterminated string"),
+                                   no_column,
+                                   std::string_view("unknown special query: "),
+                                   std::string_view("malformed MATCH expression: "),
+                                   std::string_view("JSON path error near "),
+                                   std::string_view("bad JSON path: ")};
+  const auto begins = [&](std::string_view one) { return message.starts_with(one); };
+  if (std::ranges::any_of(expressions, begins)) return syntax_error;
+  if (begins("malformed JSON") || begins("JSON cannot hold BLOB values")) return "22032";
+  if (begins("ESCAPE expression must be a single character")) return "22019";
+  return {};
 }
 
 // "UNIQUE constraint failed: films.slug, films.year", "CHECK constraint failed: " and a name or the expression, "cannot
@@ -341,11 +350,12 @@ Error Connection::error(int code, std::string_view running) {
     const auto name = no_column.size() + 1;
     result.message = std::string(no_column) + result.message.substr(name, result.message.find('"', name) - name);
   }
-  // A statement that still compiles is not at fault: the text is that MATCH was given. After a change of the schema
+  // A statement that still compiles is not at fault: the value is that it was given. After a change of the schema
   // "no such column" may be of the statement.
-  if ((code & 0xFF) == SQLITE_ERROR && !running.empty() && is_of_match(result.message) && compiles(running)) {
+  const std::string_view of_value = sqlstate_of_value(result.message);
+  if ((code & 0xFF) == SQLITE_ERROR && !running.empty() && !of_value.empty() && compiles(running)) {
     result.failure = Failure::bad_argument;
-    result.sqlstate = syntax_error;
+    result.sqlstate = of_value;
   }
   return result;
 }
