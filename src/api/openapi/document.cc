@@ -5,8 +5,9 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
-#include "api/openapi/json_object.h"
+#include "api/openapi/json.h"
 #include "api/openapi/resident.h"
 #include "api/openapi/schema.h"
 #include "api/schema/rules.h"
@@ -17,6 +18,8 @@ namespace sluice::api::openapi {
 namespace {
 
 using http::Method;
+using Object = Json::Object;
+using Array = Json::Array;
 using Null = Schema::Null;
 
 constexpr std::pair<sql::Format, std::string_view> row_types[] = {{sql::Format::csv, "text/csv"},
@@ -46,8 +49,28 @@ std::string lower_name(Method method) {
   return name;
 }
 
-std::string reference(std::string_view kind, std::string_view name) {
-  return JsonObject().add_text("$ref", "#/components/" + std::string(kind) + "/" + std::string(name)).text();
+Json reference(std::string_view kind, std::string_view name) {
+  return {{"$ref", "#/components/" + std::string(kind) + "/" + std::string(name)}};
+}
+Json of_type(std::string_view type) { return {{"type", type}}; }
+Json count() { return {{"type", "integer"}, {"minimum", 0}}; }
+Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+
+Object object_of(Object properties, Array required) {
+  Object schema = {{"type", "object"}, {"properties", std::move(properties)}};
+  if (!required.empty()) schema.emplace_back("required", std::move(required));
+  return schema;
+}
+// It has no other members.
+Object closed_object(Object properties, Array required) {
+  Object schema = object_of(std::move(properties), std::move(required));
+  schema.emplace_back("additionalProperties", false);
+  return schema;
+}
+
+// A member of "content".
+Json::Member content(std::string_view media_type, Json schema) {
+  return {std::string(media_type), {{"schema", std::move(schema)}}};
 }
 
 // The names of components are letters, digits, dots, hyphens and underscores.
@@ -124,24 +147,23 @@ struct Fields {
   void add_unwritten(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       if (!name.empty() && !below.contains(name.substr(0, name.find('.')))) {
-        add(name, {.type = {}, .members = ",\"readOnly\":true", .or_else = {}}, Null::possible, false);
+        add(name, {.members = {{"readOnly", true}}}, Null::possible, false);
       }
     }
   }
   // `nulls`: whether the format has them; a form leaves a field out instead.
-  [[nodiscard]] std::string schema(Null nulls) const {
+  [[nodiscard]] Json schema(Null nulls) const {
     if (leaf) return leaf->json(nulls == Null::never ? Null::never : null);
-    JsonObject properties;
-    JsonArray needed;
+    Object properties;
+    Array needed;
+    add_to(properties, needed, nulls);
+    return closed_object(std::move(properties), std::move(needed));
+  }
+  void add_to(Object& properties, Array& needed, Null nulls) const {
     for (const std::string& name : order) {
-      properties.add(name, below.at(name).schema(nulls));
-      if (below.at(name).required) needed.add_text(name);
+      properties.emplace_back(name, below.at(name).schema(nulls));
+      if (below.at(name).required) needed.emplace_back(name);
     }
-    JsonObject object;
-    object.add_text("type", "object").add("properties", properties.text());
-    if (!needed.empty()) object.add("required", needed.text());
-    object.add("additionalProperties", "false");
-    return object.text();
   }
 };
 
@@ -154,13 +176,13 @@ class Maker {
     if (!place) return;
     const auto& [path, words, tag] = *place;
 
-    JsonObject item;
-    if (JsonArray parameters = path_parameters(resource); !parameters.empty()) {
-      item.add("parameters", parameters.text());
+    Object item;
+    if (Array parameters = path_parameters(resource); !parameters.empty()) {
+      item.emplace_back("parameters", std::move(parameters));
     }
-    JsonObject changes_item = item;
+    Object changes_item = item;
     bool answers = false;
-    const auto operation = [&](Method method, const JsonObject& about) {
+    const auto operation = [&](Method method, const Object& about) {
       answers = true;
       add_operation(item, *place, words, method, resource.security, about, words_for(*resource.options, method));
     };
@@ -176,103 +198,78 @@ class Maker {
       names_ = capitalized(lower_name(set->method) + words);
       operation(set->method, set_writing(resource, *set));
     }
-    if (answers) paths_.add(path, item.text());
+    if (answers) paths_.emplace_back(path, std::move(item));
     if (resource.changes == nullptr) return;
     add_operation(changes_item, *place, words + " changes", Method::get, resource.security, changes(resource));
-    paths_.add(path + (path.ends_with('/') ? "changes" : "/changes"), changes_item.text());
+    paths_.emplace_back(path + (path.ends_with('/') ? "changes" : "/changes"), std::move(changes_item));
   }
 
   void add(const ResidentResource& resource) {
-    const auto parts = [&](const Place& place, const std::string& parameters, const JsonObject& about) {
-      JsonObject item;
-      if (!parameters.empty()) item.add("parameters", parameters);
-      add_operation(item, place, place.words, Method::get, resource.security, about);
-      paths_.add(place.path, item.text());
-    };
-    std::string row;
-    if (const auto place = place_of(resource.pattern, "/" + resource.plan->name)) {
+    const auto add_path = [&](const http::Pattern& pattern, const std::string& called, Object item, Shown shown) {
+      const auto place = place_of(pattern, called);
+      if (!place) return;
       names_ = capitalized("get" + place->words);
-      row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
-      parts(*place, "", listing(resource, row));
-    }
+      add_operation(item, *place, place->words, Method::get, resource.security, from_memory(resource, shown));
+      paths_.emplace_back(place->path, std::move(item));
+    };
+    const std::string path = "/" + resource.plan->name;
+    add_path(resource.pattern, path, {}, Shown::rows);
     if (!resource.key_pattern) return;
-    const auto place = place_of(*resource.key_pattern, "/" + resource.plan->name + "/{key}");
-    if (!place) return;
-    names_ = capitalized("get" + place->words);
-    if (row.empty()) row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
-    JsonObject key;
-    key.add_text("name", resource.key_pattern->segments.back().text).add_text("in", "path").add("required", "true");
-    key.add("schema", resident_key_schema(*resource.plan));
-    parts(*place, JsonArray().add(key.text()).text(), finding(resource, row));
+    const Json key = {{"name", resource.key_pattern->segments.back().text},
+                      {"in", "path"},
+                      {"required", true},
+                      {"schema", resident_key_schema(*resource.plan)}};
+    add_path(*resource.key_pattern, path + "/{key}", {{"parameters", Array{key}}}, Shown::object);
   }
 
   void add(const BatchResource& batch) {
-    schemas_.add("Call",
-                 R"({"type":"object","properties":{)"
-                 R"("method":{"enum":["GET","POST","PUT","PATCH","DELETE"]},)"
-                 R"("path":{"type":"string","pattern":"^/"},)"
-                 R"("id":{"type":"string","pattern":"^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$","maxLength":64},)"
-                 R"("headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}},)"
-                 R"("required":["method","path"],"additionalProperties":false})");
-    schemas_.add("CallAnswer", R"({"type":"object","properties":{"status":{"type":"integer"},)"
-                               R"("headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}},)"
-                               R"("required":["status","headers"]})");
+    const Json headers = {{"type", "object"}, {"additionalProperties", of_type("string")}};
+    const Json id = {{"type", "string"}, {"pattern", "^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$"}, {"maxLength", 64}};
+    schemas_.emplace_back("Call", closed_object({{"method", {{"enum", Array{"GET", "POST", "PUT", "PATCH", "DELETE"}}}},
+                                                 {"path", {{"type", "string"}, {"pattern", "^/"}}},
+                                                 {"id", id},
+                                                 {"headers", headers},
+                                                 {"body", Object()}},
+                                                {"method", "path"}));
+    schemas_.emplace_back(
+        "CallAnswer",
+        object_of({{"status", of_type("integer")}, {"headers", headers}, {"body", Object()}}, {"status", "headers"}));
     schema_names_.insert({"Call", "CallAnswer"});
-    const std::string calls = JsonObject()
-                                  .add_text("type", "array")
-                                  .add("items", reference("schemas", "Call"))
-                                  .add("maxItems", std::to_string(batch.calls))
-                                  .text();
-    const auto content = [](const std::string& schema) {
-      return JsonObject().add("application/json", JsonObject().add("schema", schema).text()).text();
-    };
-    JsonObject responses;
-    responses.add("200",
-                  JsonObject()
-                      .add_text("description", "The answers of the calls, in their order.")
-                      .add("content", content(R"({"type":"array","items":)" + reference("schemas", "CallAnswer") + "}"))
-                      .text());
-    // A call that is refused gives the batch its own status.
-    responses.add("default", JsonObject()
-                                 .add_text("description", "A call was refused, and nothing of the batch has been done.")
-                                 .add("content", R"({"application/problem+json":{"schema":)" +
-                                                     reference("schemas", "Problem") + "}}")
-                                 .text());
-    for (const int status : {400, 413, 415, 422, 503}) {
-      statuses_.insert(status);
-      responses.add(std::to_string(status), reference("responses", std::to_string(status)));
-    }
-    JsonObject post;
-    post.add_text("operationId", operation_id(Method::post, " batch"));
-    if (tags_.insert("batch").second) tag_list_.add(JsonObject().add_text("name", "batch").text());
-    post.add("tags", JsonArray().add_text("batch").text());
+    Object responses = {
+        {"200", answer("The answers of the calls, in their order.",
+                       {content("application/json", list_of(reference("schemas", "CallAnswer")))})},
+        // A call that is refused gives the batch its own status.
+        {"default", answer("A call was refused, and nothing of the batch has been done.", {problem_content()})}};
+    add_problems(responses, {}, {400, 413, 415, 422, 503});
+    Object post = {{"operationId", operation_id(Method::post, " batch")}};
+    add_tag("batch");
+    post.emplace_back("tags", Array{"batch"});
     add_security(batch.security, post);
-    post.add_text("description",
-                  "Several calls in one transaction. `${id.a.0}` in a path or in a string of a body stands for a value "
-                  "of an earlier call's answer.");
-    post.add("requestBody", JsonObject().add("required", "true").add("content", content(calls)).text());
-    post.add("responses", responses.text());
-    paths_.add(batch.path, JsonObject().add("post", post.text()).text());
+    post.emplace_back("description",
+                      "Several calls in one transaction. `${id.a.0}` in a path or in a string of a body stands for a "
+                      "value of an earlier call's answer.");
+    const Json calls = {{"type", "array"}, {"items", reference("schemas", "Call")}, {"maxItems", batch.calls}};
+    post.emplace_back("requestBody", body({content("application/json", calls)}));
+    post.emplace_back("responses", std::move(responses));
+    paths_.push_back({batch.path, {{"post", std::move(post)}}});
   }
 
   [[nodiscard]] Document make() {
-    JsonObject info;
-    info.add_text("title", options_.title.value).add_text("version", options_.version.value);
-    if (!options_.description.value.empty()) info.add_text("description", options_.description.value);
-    JsonArray servers;
-    for (const auto& url : options_.servers) servers.add(JsonObject().add_text("url", url.value).text());
-    if (servers.empty()) servers.add(R"({"url":"/"})");
-    JsonObject responses;
-    for (const int status : statuses_) responses.add(std::to_string(status), problem(status));
-    if (!statuses_.empty()) schemas_.add("Problem", problem_schema());
-    JsonObject components;
-    components.add("schemas", schemas_.text()).add("responses", responses.text());
-    if (!schemes_.empty()) components.add("securitySchemes", schemes_.text());
-    JsonObject document;
-    document.add_text("openapi", "3.1.0").add("info", info.text()).add("servers", servers.text());
-    if (!tag_list_.empty()) document.add("tags", tag_list_.text());
-    document.add("paths", paths_.text()).add("components", components.text());
-    return {.text = document.text(), .warnings = std::move(warnings_)};
+    Object info = {{"title", options_.title.value}, {"version", options_.version.value}};
+    if (!options_.description.value.empty()) info.emplace_back("description", options_.description.value);
+    Array servers;
+    for (const auto& url : options_.servers) servers.push_back({{"url", url.value}});
+    if (servers.empty()) servers.push_back({{"url", "/"}});
+    Object responses;
+    for (const int status : statuses_) responses.emplace_back(std::to_string(status), problem(status));
+    if (!statuses_.empty()) schemas_.emplace_back("Problem", problem_schema());
+    Object components = {{"schemas", std::move(schemas_)}, {"responses", std::move(responses)}};
+    if (!schemes_.empty()) components.emplace_back("securitySchemes", std::move(schemes_));
+    Object document = {{"openapi", "3.1.0"}, {"info", std::move(info)}, {"servers", std::move(servers)}};
+    if (!tag_list_.empty()) document.emplace_back("tags", std::move(tag_list_));
+    document.emplace_back("paths", std::move(paths_));
+    document.emplace_back("components", std::move(components));
+    return {.text = Json(std::move(document)).text(), .warnings = std::move(warnings_)};
   }
 
  private:
@@ -300,8 +297,12 @@ class Maker {
       return std::nullopt;
     }
     if (place.tag.empty()) place.tag = "root";
-    if (tags_.insert(place.tag).second) tag_list_.add(JsonObject().add_text("name", place.tag).text());
+    add_tag(place.tag);
     return place;
+  }
+
+  void add_tag(const std::string& name) {
+    if (tags_.insert(name).second) tag_list_.push_back({{"name", name}});
   }
 
   // What the file says of a method.
@@ -318,15 +319,16 @@ class Maker {
     return meaning;
   }
 
-  void add_operation(JsonObject& into, const Place& place, const std::string& words, Method method,
-                     std::span<const Security> security, const JsonObject& about, const Words& meaning = {}) {
-    JsonObject whole;
-    if (!meaning.summary.empty()) whole.add_text("summary", meaning.summary);
-    if (!meaning.description.empty()) whole.add_text("description", meaning.description);
-    whole.add_text("operationId", operation_id(method, words)).add("tags", JsonArray().add_text(place.tag).text());
+  void add_operation(Object& into, const Place& place, const std::string& words, Method method,
+                     std::span<const Security> security, const Object& about, const Words& meaning = {}) {
+    Object whole;
+    if (!meaning.summary.empty()) whole.emplace_back("summary", meaning.summary);
+    if (!meaning.description.empty()) whole.emplace_back("description", meaning.description);
+    whole.emplace_back("operationId", operation_id(method, words));
+    whole.emplace_back("tags", Array{place.tag});
     add_security(security, whole);
-    into.add(lower_name(method),
-             whole.text().substr(0, whole.text().size() - 1) + (about.empty() ? "}" : "," + about.text().substr(1)));
+    whole.insert(whole.end(), about.begin(), about.end());
+    into.emplace_back(lower_name(method), std::move(whole));
   }
 
   std::string operation_id(Method method, const std::string& words) {
@@ -344,21 +346,22 @@ class Maker {
     return name;
   }
 
-  void add_security(std::span<const Security> security, JsonObject& into) {
+  void add_security(std::span<const Security> security, Object& into) {
     if (security.empty()) return;
-    JsonObject all;
+    Object all;
     bool optional = true;
     for (const Security& one : security) {
       const std::string name = component_name(one.policy);
-      all.add(name, "[]");
+      all.emplace_back(name, Array());
       optional &= one.optional;
       if (scheme_names_.insert(name).second) {
-        schemes_.add(name, R"({"type":"http","scheme":"bearer","bearerFormat":"JWT"})");
+        schemes_.push_back({name, {{"type", "http"}, {"scheme", "bearer"}, {"bearerFormat", "JWT"}}});
       }
     }
-    JsonArray either;
-    if (optional) either.add("{}");
-    into.add("security", either.add(all.text()).text());
+    Array either;
+    if (optional) either.emplace_back(Object());
+    either.emplace_back(std::move(all));
+    into.emplace_back("security", std::move(either));
   }
 
   // Where a value's type comes from: the configuration, the table's column, PostgreSQL, or SQLite's column that it is
@@ -372,18 +375,17 @@ class Maker {
                     : oid != 0 ? schema_of_oid(oid)
                                : schema_of(source.column);
     // Blanks alone are missing.
-    if (source.required && source.trim && schema.type == "string" && schema.members.empty()) {
-      schema.members = R"(,"pattern":"[^ \\t\\r\\n]")";
+    if (source.required && source.trim && schema.type == "string" && schema.format.empty()) {
+      schema.members = {{"pattern", R"([^ \t\r\n])"}};
     }
     return schema;
   }
 
-  JsonArray path_parameters(const Resource& resource) {
-    JsonArray all;
+  Array path_parameters(const Resource& resource) {
+    Array all;
     for (const auto& segment : resource.pattern->segments) {
       if (segment.kind == http::Pattern::Kind::literal) continue;
-      JsonObject parameter;
-      parameter.add_text("name", segment.text).add_text("in", "path").add("required", "true");
+      Object parameter = {{"name", segment.text}, {"in", "path"}, {"required", true}};
       const auto declared =
           std::ranges::find(resource.options->params, segment.text, [](const auto& one) { return one.name.value; });
       Schema schema = schema_of(sql::ParameterType::text);
@@ -393,11 +395,12 @@ class Maker {
         schema = schema_of(declared->value.type->value);
       }
       if (segment.kind == http::Pattern::Kind::rest) {
-        parameter.add_text("description", "All that follows, slashes included.");
+        parameter.emplace_back("description", "All that follows, slashes included.");
       } else if (schema.type == "string") {
-        schema.members += ",\"minLength\":1";
+        schema.members.emplace_back("minLength", 1);
       }
-      all.add(parameter.add("schema", schema.json(Null::never)).text());
+      parameter.emplace_back("schema", schema.json(Null::never));
+      all.emplace_back(std::move(parameter));
     }
     return all;
   }
@@ -426,50 +429,51 @@ class Maker {
         return;
       }
       if (!seen_.emplace(in, source.key).second) return;
-      JsonObject parameter;
-      parameter.add_text("name", source.key).add_text("in", in);
-      if (source.required) parameter.add("required", "true");
-      if (sql::is_list(source.type)) parameter.add_text("style", "form").add("explode", "true");
-      std::string json = schema.json(Null::never);
-      if (source.default_text) {
-        const std::string value = default_json(schema, *source.default_text);
-        if (!value.empty()) {
-          json.pop_back();
-          json += (json.size() > 1 ? ",\"default\":" : "\"default\":") + value + "}";
-        }
+      Object parameter = {{"name", source.key}, {"in", in}};
+      if (source.required) parameter.emplace_back("required", true);
+      if (sql::is_list(source.type)) {
+        parameter.emplace_back("style", "form");
+        parameter.emplace_back("explode", true);
       }
-      list_.add(parameter.add("schema", json == "{}" ? R"({"type":"string"})" : json).text());
+      Object value = schema.json(Null::never);
+      if (source.default_text) {
+        if (auto given = default_json(schema, *source.default_text)) value.emplace_back("default", std::move(*given));
+      }
+      parameter.emplace_back("schema", value.empty() ? of_type("string") : std::move(value));
+      list.emplace_back(std::move(parameter));
     }
     // What else of the query string is known, such as what is required of it.
     void add_known(const QueryNames& query) {
       for (const std::string_view name : query.all()) {
         if (!seen_.emplace("query", name).second) continue;
-        JsonObject parameter;
-        parameter.add_text("name", name).add_text("in", "query");
-        list_.add(parameter.add("schema", R"({"type":"string"})").text());
+        list.push_back({{"name", name}, {"in", "query"}, {"schema", of_type("string")}});
       }
     }
-    void add_raw(std::string_view json) { list_.add(json); }
     void add_dry_run() {
       seen_.emplace("query", "dry-run");
-      list_.add(R"({"name":"dry-run","in":"query","description":"Says what would change, and changes nothing.",)"
-                R"("schema":{"type":"boolean","default":false}})");
+      list.push_back({{"name", "dry-run"},
+                      {"in", "query"},
+                      {"description", "Says what would change, and changes nothing."},
+                      {"schema", {{"type", "boolean"}, {"default", false}}}});
     }
     void add_max_deleted() {
       seen_.emplace("query", "max-deleted");
-      list_.add(R"({"name":"max-deleted","in":"query","description":"How many rows the request may delete, in place )"
-                R"(of what is configured: 409 where it would delete more.","schema":{"type":"integer","minimum":0}})");
+      list.push_back({{"name", "max-deleted"},
+                      {"in", "query"},
+                      {"description",
+                       "How many rows the request may delete, in place of what is configured: 409 where "
+                       "it would delete more."},
+                      {"schema", count()}});
     }
-    [[nodiscard]] const JsonArray& list() const { return list_; }
-    [[nodiscard]] JsonArray& list() { return list_; }
+
+    Array list;
 
    private:
     std::set<std::pair<std::string, std::string>> seen_;
-    JsonArray list_;
   };
 
   // Adds `own`, and what every operation may answer.
-  void add_problems(JsonObject& responses, const Resource& resource, std::set<int> own, const auto& plan) {
+  void add_problems(Object& responses, const Resource& resource, std::set<int> own, const auto& plan) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
     if (plan.guards) {
       for (const int status : plan.guards->statuses()) own.insert(status);
@@ -480,11 +484,11 @@ class Maker {
     if (!resource.pattern->names().empty()) own.insert(404);
     add_problems(responses, resource.security, std::move(own));
   }
-  void add_problems(JsonObject& responses, std::span<const Security> security, std::set<int> own) {
+  void add_problems(Object& responses, std::span<const Security> security, std::set<int> own) {
     if (!security.empty()) own.insert(401);
     for (const int status : own) {
       statuses_.insert(status);
-      responses.add(std::to_string(status), reference("responses", std::to_string(status)));
+      responses.emplace_back(std::to_string(status), reference("responses", std::to_string(status)));
     }
   }
 
@@ -492,27 +496,31 @@ class Maker {
   enum class Members : std::uint8_t { all, chosen };
 
   // `never_null`: of each column; empty: of none is it known.
-  std::string row_schema(std::span<const sql::Column> columns, const std::vector<bool>& never_null,
-                         Members members = Members::all) {
-    JsonObject properties;
-    JsonArray names;
+  Json row_schema(std::span<const sql::Column> columns, const std::vector<bool>& never_null,
+                  Members members = Members::all) {
+    Object properties;
+    Array names;
     std::set<std::string_view> seen;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const sql::Column& column = columns[i];
       if (!seen.insert(column.name).second) continue;
       const bool never = i < never_null.size() && never_null[i];
-      properties.add(column.name, schema_of(column).json(never ? Null::never : Null::possible));
-      names.add_text(column.name);
+      properties.emplace_back(column.name, schema_of(column).json(never ? Null::never : Null::possible));
+      names.emplace_back(column.name);
     }
-    JsonObject schema;
-    schema.add_text("type", "object").add("properties", properties.text());
-    if (members == Members::all) schema.add("required", names.text());
-    if (members == Members::chosen) schema.add("additionalProperties", "false").add("minProperties", "1");
+    Object object = {{"type", "object"}, {"properties", std::move(properties)}};
+    if (members == Members::all) {
+      object.emplace_back("required", std::move(names));
+    } else {
+      object.emplace_back("additionalProperties", false);
+      object.emplace_back("minProperties", 1);
+    }
+    const Json schema = std::move(object);
     // Statements of several methods mostly return the same.
     auto& name = rows_[schema.text()];
     if (name.empty()) {
       name = schema_name("Row");
-      schemas_.add(name, schema.text());
+      schemas_.emplace_back(name, schema);
     }
     return reference("schemas", name);
   }
@@ -527,37 +535,40 @@ class Maker {
   enum class Shown : std::uint8_t { object, rows };
 
   // The content of an answer with rows, in every format that is offered.
-  static std::string row_content(const std::string& row, Shown shown, sql::FormatSet formats) {
-    const std::string rows = R"({"type":"array","items":)" + row + "}";
-    JsonObject content;
-    const std::string& json = shown == Shown::object ? row : rows;
-    if (formats.has(sql::Format::json)) content.add("application/json", JsonObject().add("schema", json).text());
+  static Object row_content(const Json& row, Shown shown, sql::FormatSet formats) {
+    Object all;
+    if (formats.has(sql::Format::json))
+      all = {content("application/json", shown == Shown::object ? row : list_of(row))};
+    add_texts(all, formats);
+    return all;
+  }
+  static void add_texts(Object& all, sql::FormatSet formats) {
     for (const auto& [format, type] : row_types) {
-      if (formats.has(format)) content.add(type, R"({"schema":{"type":"string"}})");
+      if (formats.has(format)) all.push_back(content(type, of_type("string")));
     }
-    return content.text();
   }
 
-  static std::string answer(std::string_view meaning, const std::string& content, const std::string& headers = {}) {
-    JsonObject response;
-    response.add_text("description", meaning);
-    if (!headers.empty()) response.add("headers", headers);
-    if (!content.empty()) response.add("content", content);
-    return response.text();
+  static Json answer(std::string_view meaning, Object content = {}, Object headers = {}) {
+    Object response = {{"description", meaning}};
+    if (!headers.empty()) response.emplace_back("headers", std::move(headers));
+    if (!content.empty()) response.emplace_back("content", std::move(content));
+    return response;
   }
 
-  static constexpr std::string_view row_count =
-      R"({"description":"How many rows there are, where it is known at the beginning; else it is a trailer.",)"
-      R"("schema":{"type":"integer","minimum":0}})";
+  static Json body(Object content) { return {{"required", true}, {"content", std::move(content)}}; }
 
-  static constexpr std::string_view entity_tag =
-      R"({"description":"Of the state, for If-Match and If-None-Match.","schema":{"type":"string"}})";
+  static Json header(std::string_view meaning, Json schema) {
+    return {{"description", meaning}, {"schema", std::move(schema)}};
+  }
+  static Object entity_tag() {
+    return {{"ETag", header("Of the state, for If-Match and If-None-Match.", of_type("string"))}};
+  }
 
   static void add_condition(Parameters& parameters, std::string_view name, std::string_view meaning, bool required) {
-    JsonObject parameter;
-    parameter.add_text("name", name).add_text("in", "header").add_text("description", meaning);
-    if (required) parameter.add("required", "true");
-    parameters.add_raw(parameter.add("schema", R"({"type":"string"})").text());
+    Object parameter = {{"name", name}, {"in", "header"}, {"description", meaning}};
+    if (required) parameter.emplace_back("required", true);
+    parameter.emplace_back("schema", of_type("string"));
+    parameters.list.emplace_back(std::move(parameter));
   }
 
   static void add_reading_conditions(Parameters& parameters) {
@@ -565,44 +576,48 @@ class Maker {
     add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
   }
 
-  JsonObject reading(const Resource& resource) {
+  static Object operation_of(Array parameters, Object responses) {
+    Object operation;
+    if (!parameters.empty()) operation.emplace_back("parameters", std::move(parameters));
+    operation.emplace_back("responses", std::move(responses));
+    return operation;
+  }
+
+  Object reading(const Resource& resource) {
     const EndpointPlan& plan = *resource.get;
     Parameters parameters;
     for (std::size_t i = 0; i < plan.sources.size(); ++i) {
       parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
     }
     parameters.add_known(plan.query);
-    JsonObject responses;
+    Object responses;
     if (resource.options->returns == Returns::file) {
-      const std::string content = R"({"*/*":{}})";
-      responses.add("200", answer("The file.", content, R"({"ETag":{"schema":{"type":"string"}}})"));
-      responses.add("206", answer("The part of it that was asked for.", content,
-                                  R"({"Content-Range":{"schema":{"type":"string"}}})"));
-      responses.add("304", answer("The client has it already.", ""));
+      const Json text = {{"schema", of_type("string")}};
+      const Object bytes = {{"*/*", Object()}};
+      responses = {{"200", answer("The file.", bytes, {{"ETag", text}})},
+                   {"206", answer("The part of it that was asked for.", bytes, {{"Content-Range", text}})},
+                   {"304", answer("The client has it already.")}};
       add_problems(responses, resource, {404, 412, 416}, plan);
-      JsonObject operation;
-      if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
-      return operation.add("responses", responses.text());
+      return operation_of(std::move(parameters.list), std::move(responses));
     }
-    const std::string row = row_schema(plan.statement.columns, never_null_of(resource, Method::get));
+    const Json row = row_schema(plan.statement.columns, never_null_of(resource, Method::get));
+    const Object rows = row_content(row, plan.version || plan.object ? Shown::object : Shown::rows, plan.formats);
     if (plan.version) {
       add_reading_conditions(parameters);
-      const std::string headers = JsonObject().add("ETag", entity_tag).text();
-      responses.add("200", answer("The one row.", row_content(row, Shown::object, plan.formats), headers));
-      responses.add("304", answer("It is what the client has.", "", headers));
+      responses = {{"200", answer("The one row.", rows, entity_tag())},
+                   {"304", answer("It is what the client has.", {}, entity_tag())}};
     } else if (plan.object) {
-      responses.add("200", answer("The one row.", row_content(row, Shown::object, plan.formats)));
+      responses = {{"200", answer("The one row.", rows)}};
     } else {
-      responses.add("200", answer("The rows.", row_content(row, Shown::rows, plan.formats),
-                                  JsonObject().add("Row-Count", row_count).text()));
+      const std::string_view meaning =
+          "How many rows there are, where it is known at the beginning; else it is a trailer.";
+      responses = {{"200", answer("The rows.", rows, {{"Row-Count", header(meaning, count())}})}};
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
     if (plan.version) own.insert(412);
     add_problems(responses, resource, std::move(own), plan);
-    JsonObject operation;
-    if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
-    return operation.add("responses", responses.text());
+    return operation_of(std::move(parameters.list), std::move(responses));
   }
 
   static sql::FormatSet formats_of(const ResidentResource& resource) {
@@ -610,51 +625,42 @@ class Maker {
     return resource.plan->shape.csv ? sql::FormatSet() : sql::FormatSet(without_csv);
   }
 
-  JsonObject listing(const ResidentResource& resource, const std::string& row) {
+  Object from_memory(const ResidentResource& resource, Shown shown) {
     Parameters parameters;
-    add_resident_parameters(*resource.plan, parameters.list());
-    return from_memory(resource, std::move(parameters), "The rows.",
-                       row_content(row, Shown::rows, formats_of(resource)),
-                       R"({"description":"How many rows the conditions find, whatever `limit` and `offset` say.",)"
-                       R"("schema":{"type":"integer","minimum":0}})");
-  }
-  JsonObject finding(const ResidentResource& resource, const std::string& row) {
-    Parameters parameters;
-    add_fields_parameter(*resource.plan, parameters.list());
-    return from_memory(resource, std::move(parameters), "The one row.",
-                       row_content(row, Shown::object, formats_of(resource)), {});
-  }
-  // `total`: the header that says how many rows there are; empty: there is one.
-  JsonObject from_memory(const ResidentResource& resource, Parameters parameters, std::string_view meaning,
-                         const std::string& content, std::string_view total) {
+    if (shown == Shown::rows) {
+      add_resident_parameters(*resource.plan, parameters.list);
+    } else {
+      add_fields_parameter(*resource.plan, parameters.list);
+    }
     add_reading_conditions(parameters);
-    JsonObject headers;
-    headers.add("ETag", entity_tag);
-    headers.add("Age",
-                R"({"description":"Seconds since the rows were known to be those of the database, when it cannot )"
-                R"(be asked.","schema":{"type":"integer","minimum":0}})");
-    const std::string known_headers = headers.text();
-    if (!total.empty()) headers.add("X-Total-Count", total);
-    JsonObject responses;
-    responses.add("200", answer(meaning, content, headers.text()));
-    responses.add("304", answer("It is what the client has.", "", known_headers));
+    const Json row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
+    Object headers = entity_tag();
+    headers.emplace_back(
+        "Age",
+        header("Seconds since the rows were known to be those of the database, when it cannot be asked.", count()));
+    const Json unchanged = answer("It is what the client has.", {}, headers);
+    if (shown == Shown::rows) {
+      headers.emplace_back("X-Total-Count",
+                           header("How many rows the conditions find, whatever `limit` and `offset` say.", count()));
+    }
+    Object responses = {{"200", answer(shown == Shown::rows ? "The rows." : "The one row.",
+                                       row_content(row, shown, formats_of(resource)), std::move(headers))},
+                        {"304", unchanged}};
     std::set<int> own = {400, 403, 406, 412, 414, 431, 500, 503};
-    if (total.empty()) own.insert(404);
+    if (shown == Shown::object) own.insert(404);
     add_problems(responses, resource.security, std::move(own));
-    return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
+    return operation_of(std::move(parameters.list), std::move(responses));
   }
 
-  JsonObject changes(const Resource& resource) {
+  Object changes(const Resource& resource) {
     Parameters parameters;
-    parameters.add_raw(R"({"name":"Last-Event-ID","in":"header","description":"Goes on behind this event.",)"
-                       R"("schema":{"type":"string"}})");
+    add_condition(parameters, "Last-Event-ID", "Goes on behind this event.", false);
     parameters.add_known(resource.changes->query);
-    JsonObject responses;
-    responses.add("200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of the "
-                                "name `reset` the resource is to be read anew.",
-                                R"({"text/event-stream":{"schema":{"type":"string"}}})"));
+    Object responses = {{"200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of "
+                                       "the name `reset` the resource is to be read anew.",
+                                       {content("text/event-stream", of_type("string"))})}};
     add_problems(responses, resource, {}, *resource.changes);
-    return JsonObject().add("parameters", parameters.list().text()).add("responses", responses.text());
+    return operation_of(std::move(parameters.list), std::move(responses));
   }
 
   static std::uint32_t oid_of(const sql::Statement& statement, std::size_t index) {
@@ -671,35 +677,26 @@ class Maker {
   enum class Taken : std::uint8_t { one, list, either };
 
   // In every format that is taken. `given`: what the configuration says of the object, or null.
-  std::string request_body(const std::string& object, const std::string& form, Taken taken,
-                           const schema::Schema* given) {
-    const auto named = [&](std::string_view what, const std::string& schema) {
-      const std::string name = schema_name(what);
-      schemas_.add(name, schema);
-      return reference("schemas", name);
-    };
-    std::string one;
-    if (given != nullptr) {
-      const std::string name = schema_name("Body");
-      schemas_.add(name, schema::relocated(given->text(), "#/components/schemas/" + name));
-      one = reference("schemas", name);
-    } else {
-      one = named("Body", object);
+  Json request_body(const Json& object, const Json& form, Taken taken, const schema::Schema* given) {
+    const std::string name = schema_name("Body");
+    const Json one = reference("schemas", name);
+    schemas_.emplace_back(
+        name, given == nullptr ? object : Json::Raw{schema::relocated(given->text(), "#/components/schemas/" + name)});
+    const Json either = {{"anyOf", Array{one, list_of(one)}}};
+    const Json json = taken == Taken::one ? one : taken == Taken::list ? list_of(one) : either;
+    Object all = {content("application/json", json)};
+    add_texts(all, {});
+    if (taken == Taken::list) return body(std::move(all));
+    std::string form_name = name;
+    if (given != nullptr || form.text() != object.text()) {
+      form_name = schema_name("Form");
+      schemas_.emplace_back(form_name, form);
     }
-    const std::string list = R"({"type":"array","items":)" + one + "}";
-    const std::string schema = taken == Taken::one    ? one
-                               : taken == Taken::list ? list
-                                                      : R"({"anyOf":[)" + one + "," + list + "]}";
-    JsonObject content;
-    content.add("application/json", JsonObject().add("schema", schema).text());
-    for (const auto& [format, type] : row_types) content.add(type, R"({"schema":{"type":"string"}})");
-    if (taken == Taken::list) return JsonObject().add("required", "true").add("content", content.text()).text();
-    content.add("application/x-www-form-urlencoded",
-                JsonObject().add("schema", form == object && given == nullptr ? one : named("Form", form)).text());
-    return JsonObject().add("required", "true").add("content", content.text()).text();
+    all.push_back(content("application/x-www-form-urlencoded", reference("schemas", form_name)));
+    return body(std::move(all));
   }
 
-  JsonObject writing(const Resource& resource, const WritePlan& plan) {
+  Object writing(const Resource& resource, const WritePlan& plan) {
     const sql::Table* const table = table_of(resource, plan.method);
     Parameters parameters;
     Fields fields;
@@ -737,44 +734,44 @@ class Maker {
       }
     }
 
-    JsonObject operation;
-    if (!parameters.list().empty()) operation.add("parameters", parameters.list().text());
+    Object operation;
+    if (!parameters.list.empty()) operation.emplace_back("parameters", std::move(parameters.list));
     const bool has_body = !plan.shape.names.empty();
     if (!plan.uploads.empty()) {
-      operation.add("requestBody", upload_body(plan.uploads, fields));
+      operation.emplace_back("requestBody", upload_body(plan.uploads, fields));
     } else if (has_body) {
-      const std::string object = R"({"type":"object"})";
       const Taken taken = plan.one_row ? Taken::one : Taken::either;
-      operation.add("requestBody", whole_body ? request_body(object, object, taken, plan.schema.get())
-                                              : request_body(fields.schema(Null::possible), fields.schema(Null::never),
-                                                             taken, plan.schema.get()));
+      const auto schema = [&](Null nulls) { return whole_body ? of_type("object") : fields.schema(nulls); };
+      operation.emplace_back("requestBody",
+                             request_body(schema(Null::possible), schema(Null::never), taken, plan.schema.get()));
     }
 
-    JsonObject responses;
+    Object responses;
+    const auto answers = [&](int status, std::string_view meaning, const Object& content = {}, Object headers = {}) {
+      responses.emplace_back(std::to_string(status), answer(meaning, content, std::move(headers)));
+    };
     const bool has_columns = !plan.main.statement.columns.empty();
     const bool misses = plan.object && !plan.inserts;
-    JsonObject headers;
-    if (plan.returned) headers.add("ETag", entity_tag);
-    const std::string done_headers = headers.empty() ? "" : headers.text();
+    const Object done_headers = plan.returned ? entity_tag() : Object();
+    Object created_headers = done_headers;
     if (plan.location) {
-      headers.add("Location", R"({"description":"Where it is, of a single row.","schema":{"type":"string"}})");
+      created_headers.emplace_back("Location", header("Where it is, of a single row.", of_type("string")));
     }
-    const std::string created_headers = headers.empty() ? "" : headers.text();
     if (!has_columns) {
-      if (plan.inserts) responses.add("201", answer("It has been created.", "", created_headers));
-      responses.add("204", answer("It is done.", ""));
+      if (plan.inserts) answers(201, "It has been created.", {}, std::move(created_headers));
+      answers(204, "It is done.");
     } else {
-      const std::string row = row_schema(plan.main.statement.columns, never_null_of(resource, plan.method));
-      const std::string content = row_content(row, plan.object ? Shown::object : Shown::rows, plan.formats);
+      const Json row = row_schema(plan.main.statement.columns, never_null_of(resource, plan.method));
+      const Object rows = row_content(row, plan.object ? Shown::object : Shown::rows, plan.formats);
       if (plan.inserts) {
         if (plan.update_first || !plan.object) {
-          responses.add("200", answer(plan.update_first ? "It has been replaced." : "There was nothing to create.",
-                                      content, done_headers));
+          answers(200, plan.update_first ? "It has been replaced." : "There was nothing to create.", rows,
+                  done_headers);
         }
-        responses.add("201", answer("It has been created.", content, created_headers));
-        if (plan.object) responses.add("204", answer("There was nothing to create.", ""));
+        answers(201, "It has been created.", rows, std::move(created_headers));
+        if (plan.object) answers(204, "There was nothing to create.");
       } else {
-        responses.add("200", answer("It is done.", content, done_headers));
+        answers(200, "It is done.", rows, done_headers);
       }
     }
     std::set<int> own = {406, 409, 422};
@@ -784,48 +781,37 @@ class Maker {
     if (plan.current) own.insert(412);
     if (plan.current && plan.current->required) own.insert(428);
     add_problems(responses, resource, own, plan);
-    return operation.add("responses", responses.text());
+    operation.emplace_back("responses", std::move(responses));
+    return operation;
   }
 
   // A file itself, or a form with files among its fields.
-  static std::string upload_body(const UploadPlan& uploads, const Fields& fields) {
+  static Json upload_body(const UploadPlan& uploads, const Fields& fields) {
     // RFC 3.1: what is no JSON has a media type, and no schema of its own.
     if (uploads.whole) {
-      JsonObject content;
+      Object all;
       const std::vector<std::string>& types = uploads.files[0].types;
-      for (const std::string& type : types) content.add(type, "{}");
-      if (types.empty()) content.add("application/octet-stream", "{}");
-      return JsonObject().add("required", "true").add("content", content.text()).text();
+      for (const std::string& type : types) all.emplace_back(type, Object());
+      if (types.empty()) all.emplace_back("application/octet-stream", Object());
+      return body(std::move(all));
     }
-    JsonObject properties;
-    JsonObject encoding;
-    JsonArray needed;
-    for (const std::string& name : fields.order) {
-      const Fields& field = fields.below.at(name);
-      properties.add(name, field.schema(Null::never));
-      if (field.required) needed.add_text(name);
-    }
+    Object properties;
+    Object encoding;
+    Array needed;
+    fields.add_to(properties, needed, Null::never);
     for (const UploadPlan::File& file : uploads.files) {
-      properties.add(file.part, R"({"type":"string","contentMediaType":"application/octet-stream"})");
-      if (file.required) needed.add_text(file.part);
+      properties.push_back({file.part, {{"type", "string"}, {"contentMediaType", "application/octet-stream"}}});
+      if (file.required) needed.emplace_back(file.part);
       std::string types;
       for (const std::string& type : file.types) types += (types.empty() ? "" : ", ") + type;
-      if (!types.empty()) encoding.add(file.part, JsonObject().add_text("contentType", types).text());
+      if (!types.empty()) encoding.push_back({file.part, {{"contentType", types}}});
     }
-    JsonObject schema;
-    schema.add_text("type", "object").add("properties", properties.text());
-    if (!needed.empty()) schema.add("required", needed.text());
-    schema.add("additionalProperties", "false");
-    JsonObject form;
-    form.add("schema", schema.text());
-    if (!encoding.empty()) form.add("encoding", encoding.text());
-    return JsonObject()
-        .add("required", "true")
-        .add("content", JsonObject().add("multipart/form-data", form.text()).text())
-        .text();
+    Object form = {{"schema", closed_object(std::move(properties), std::move(needed))}};
+    if (!encoding.empty()) form.emplace_back("encoding", std::move(encoding));
+    return body({{"multipart/form-data", std::move(form)}});
   }
 
-  JsonObject set_writing(const Resource& resource, const SetWritePlan& plan) {
+  Object set_writing(const Resource& resource, const SetWritePlan& plan) {
     const sql::Table* const table = table_of(resource, plan.method);
     Parameters parameters;
     for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0));
@@ -840,56 +826,44 @@ class Maker {
       fields.add(source.key, schema_of_value(source, table, 0), never_null ? Null::never : Null::possible, needed);
     }
     fields.add_unwritten(plan.shape.names);
-    JsonObject responses;
-    responses.add("200",
-                  answer("How many rows have changed.", JsonObject().add("application/json", set_answer()).text()));
+    Object responses = {{"200", answer("How many rows have changed.", {content("application/json", set_answer())})}};
     add_problems(responses, resource, {408, 409, 413, 415, 422}, plan);
-    JsonObject operation;
-    return operation.add("parameters", parameters.list().text())
-        .add("requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never),
-                                         plan.takes_object ? Taken::either : Taken::list, plan.schema.get()))
-        .add("responses", responses.text());
+    return {{"parameters", std::move(parameters.list)},
+            {"requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never),
+                                         plan.takes_object ? Taken::either : Taken::list, plan.schema.get())},
+            {"responses", std::move(responses)}};
   }
 
-  static std::string set_answer() {
-    JsonObject properties;
-    JsonArray names;
-    for (const std::string_view name : {"inserted", "updated", "deleted", "unchanged"}) {
-      properties.add(name, R"({"type":"integer","minimum":0})");
-      names.add_text(name);
-    }
-    JsonObject schema;
-    schema.add_text("type", "object").add("properties", properties.text()).add("required", names.text());
-    return JsonObject().add("schema", schema.text()).text();
+  static Json set_answer() {
+    return object_of({{"inserted", count()}, {"updated", count()}, {"deleted", count()}, {"unchanged", count()}},
+                     {"inserted", "updated", "deleted", "unchanged"});
   }
 
-  static std::string problem(int status) {
-    JsonObject response;
-    response.add_text("description", meaning_of(status));
-    if (status == 401) {
-      response.add("headers", R"({"WWW-Authenticate":{"schema":{"type":"string"}}})");
-    } else if (status == 503) {
-      response.add("headers", R"({"Retry-After":{"schema":{"type":"integer"}}})");
-    }
-    return response.add("content", R"({"application/problem+json":{"schema":{"$ref":"#/components/schemas/Problem"}}})")
-        .text();
+  static Json problem(int status) {
+    Object headers;
+    if (status == 401) headers = {{"WWW-Authenticate", {{"schema", of_type("string")}}}};
+    if (status == 503) headers = {{"Retry-After", {{"schema", of_type("integer")}}}};
+    return answer(meaning_of(status), {problem_content()}, std::move(headers));
   }
+  static Json::Member problem_content() { return content("application/problem+json", reference("schemas", "Problem")); }
 
   // RFC 9457.
-  static std::string problem_schema() {
-    return R"({"type":"object","properties":{"type":{"type":"string"},"title":{"type":"string"},)"
-           R"("status":{"type":"integer"},"detail":{"type":"string"},"errors":{"type":"array","items":{"type":"object",)"
-           R"("properties":{"line":{"type":"integer"},"row":{"type":"integer"},"pointer":{"type":"string"},)"
-           R"("constraint":{"type":"string"},)"
-           R"("detail":{"type":"string"}},"required":["line","row","pointer","detail"]}}},)"
-           R"("required":["type","title","status"]})";
+  static Json problem_schema() {
+    const Json string = of_type("string");
+    const Json integer = of_type("integer");
+    const Json error = object_of(
+        {{"line", integer}, {"row", integer}, {"pointer", string}, {"constraint", string}, {"detail", string}},
+        {"line", "row", "pointer", "detail"});
+    return object_of(
+        {{"type", string}, {"title", string}, {"status", integer}, {"detail", string}, {"errors", list_of(error)}},
+        {"type", "title", "status"});
   }
 
   const Options& options_;
-  JsonObject paths_;
-  JsonObject schemas_;
-  JsonObject schemes_;
-  JsonArray tag_list_;
+  Object paths_;
+  Object schemas_;
+  Object schemes_;
+  Array tag_list_;
   std::set<std::string> tags_;
   std::set<std::string> ids_;
   std::set<std::string> schema_names_ = {"Problem"};

@@ -1,7 +1,9 @@
 #include "api/openapi/resident.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -54,89 +56,79 @@ std::string_view pattern_of(const ValueType& type) {
   return {};
 }
 
-std::string condition_schema(const ValueType& type) {
+Json condition_schema(const ValueType& type) {
   const std::string_view pattern = pattern_of(type);
   const std::string_view operators = type.orders() ? "eq|gt|gte|lt|lte" : "eq";
   if (!pattern.empty()) {
-    return JsonObject()
-        .add_text("type", "string")
-        .add_text("pattern",
-                  fmt::format(R"(^((({0})\.)?({1})|in\.\((({1})(,({1}))*)?\)|is\.(not_)?null)$)", operators, pattern))
-        .text();
+    return {{"type", "string"},
+            {"pattern",
+             fmt::format(R"(^((({0})\.)?({1})|in\.\((({1})(,({1}))*)?\)|is\.(not_)?null)$)", operators, pattern)}};
   }
   // A text that begins like an operator is one.
-  JsonArray either;
-  either.add(
-      JsonObject()
-          .add("not", JsonObject().add_text("pattern", type.orders() ? R"(^i[ns]\.)" : R"(^(i[ns]|[gl]te?)\.)").text())
-          .text());
+  const std::string_view begins = type.orders() ? R"(^i[ns]\.)" : R"(^(i[ns]|[gl]te?)\.)";
   constexpr std::string_view item = R"(([^",][^,]*|"([^"\\]|\\.)*"))";
-  either.add(JsonObject().add_text("pattern", fmt::format(R"(^in\.\(({0}(,{0})*)?\)$)", item)).text());
-  either.add(JsonObject().add_text("pattern", R"(^is\.(not_)?null$)").text());
-  return JsonObject().add_text("type", "string").add("anyOf", either.text()).text();
+  return {{"type", "string"},
+          {"anyOf", Json::Array{{{"not", {{"pattern", begins}}}},
+                                {{"pattern", fmt::format(R"(^in\.\(({0}(,{0})*)?\)$)", item)}},
+                                {{"pattern", R"(^is\.(not_)?null$)"}}}}};
 }
 
-std::string condition(const sql::Column& column, const ValueType& type, std::size_t count) {
+Json condition(const sql::Column& column, const ValueType& type, std::size_t count) {
   const char* const one = type.is_single() ? "Rows with this value" : "Rows among whose values this is";
   std::string text = fmt::format("{}: {}. Or `in.(1,2,3)`, one of up to {}; `is.null`, `is.not_null`", one,
                                  resident::describe(type), resident::most_values);
   if (type.orders()) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";
   text += "; `eq.` before what looks like one of these. Several conditions hold together.";
-  JsonObject schema;
-  schema.add_text("type", "array").add("items", condition_schema(type));
   // What all of them together may never pass.
-  schema.add("maxItems", std::to_string(std::max<std::size_t>(1, resident::most_conditions / count)));
-  return JsonObject()
-      .add_text("name", column.name)
-      .add_text("in", "query")
-      .add_text("description", text)
-      .add("explode", "true")
-      .add("schema", schema.text())
-      .text();
+  const std::size_t most = std::max<std::size_t>(1, resident::most_conditions / count);
+  return {{"name", column.name},
+          {"in", "query"},
+          {"description", text},
+          {"explode", true},
+          {"schema", {{"type", "array"}, {"items", condition_schema(type)}, {"maxItems", most}}}};
 }
 
-// A list of different names between commas. `more`: further members of its schema, each behind a comma.
-std::string list_parameter(std::string_view name, std::string_view description, const JsonArray& names,
-                           std::string_view more = {}) {
-  const std::string items = JsonObject().add("enum", names.text()).text();
-  return JsonObject()
-      .add_text("name", name)
-      .add_text("in", "query")
-      .add_text("description", description)
-      .add("explode", "false")
-      .add("schema", fmt::format(R"({{"type":"array","items":{},"minItems":1,"uniqueItems":true{}}})", items, more))
-      .text();
+// A list of different names between commas. `more`: further members of its schema.
+Json list_parameter(std::string_view name, std::string_view description, Json::Array names,
+                    const Json::Object& more = {}) {
+  Json::Object schema = {
+      {"type", "array"}, {"items", {{"enum", std::move(names)}}}, {"minItems", 1}, {"uniqueItems", true}};
+  schema.insert(schema.end(), more.begin(), more.end());
+  return {
+      {"name", name}, {"in", "query"}, {"description", description}, {"explode", false}, {"schema", std::move(schema)}};
 }
 
 // Within a list there is no way to write it.
 bool is_listable(const sql::Column& column) { return !column.name.contains(','); }
 
-void add_sort(const std::vector<const sql::Column*>& columns, JsonArray& parameters) {
-  JsonArray names;
-  JsonArray both;
+void add_sort(const std::vector<const sql::Column*>& columns, Json::Array& parameters) {
+  Json::Array names;
+  Json::Array both;
   for (const sql::Column* column : columns) {
     if (!is_listable(*column) || !ValueType::of(*column)->orders()) continue;
-    names.add_text(column->name).add_text("-" + column->name);
-    both.add(fmt::format(R"({{"not":{{"allOf":[{{"contains":{{"const":{}}}}},{{"contains":{{"const":{}}}}}]}}}})",
-                         json_string(column->name), json_string("-" + column->name)));
+    names.emplace_back(column->name);
+    names.emplace_back("-" + column->name);
+    both.push_back({{"not",
+                     {{"allOf", Json::Array{{{"contains", {{"const", column->name}}}},
+                                            {{"contains", {{"const", "-" + column->name}}}}}}}}});
   }
   if (names.empty()) return;
-  parameters.add(list_parameter("sort", "In ascending order of these, or descending with a `-`; else in the query's.",
-                                names, ",\"allOf\":" + both.text()));
+  parameters.push_back(list_parameter("sort",
+                                      "In ascending order of these, or descending with a `-`; else in the query's.",
+                                      std::move(names), {{"allOf", std::move(both)}}));
 }
 
-void add_count(std::string_view name, std::string_view description, JsonArray& parameters) {
-  parameters.add(JsonObject()
-                     .add_text("name", name)
-                     .add_text("in", "query")
-                     .add_text("description", description)
-                     .add("schema", R"({"type":"integer","format":"int64","minimum":0,"maximum":9223372036854775807})")
-                     .text());
+void add_count(std::string_view name, std::string_view description, Json::Array& parameters) {
+  parameters.push_back(
+      {{"name", name},
+       {"in", "query"},
+       {"description", description},
+       {"schema", {{"type", "integer"}, {"format", "int64"}, {"minimum", 0}, {"maximum", INT64_MAX}}}});
 }
 
 }  // namespace
 
-std::string resident_key_schema(const resident::Plan& plan) {
+Json resident_key_schema(const resident::Plan& plan) {
   const auto column = std::ranges::find(plan.statement.columns, plan.shape.key, &sql::Column::name);
   const ValueType type = *ValueType::of(*column);
   Schema schema = schema_of(*column);
@@ -147,14 +139,14 @@ std::string resident_key_schema(const resident::Plan& plan) {
   } else if (schema.type != "string" && schema.type != "boolean") {
     schema = schema_of(sql::ParameterType::text);
   }
-  if (schema.type == "string") schema.members += ",\"minLength\":1";
+  if (schema.type == "string") schema.members.emplace_back("minLength", 1);
   return schema.json(Schema::Null::never);
 }
 
-void add_resident_parameters(const resident::Plan& plan, JsonArray& parameters) {
+void add_resident_parameters(const resident::Plan& plan, Json::Array& parameters) {
   const auto columns = indexed_columns(plan);
   for (const sql::Column* column : columns) {
-    parameters.add(condition(*column, *ValueType::of(*column), columns.size()));
+    parameters.push_back(condition(*column, *ValueType::of(*column), columns.size()));
   }
   add_sort(columns, parameters);
   add_count("limit", "How many rows at most.", parameters);
@@ -162,13 +154,13 @@ void add_resident_parameters(const resident::Plan& plan, JsonArray& parameters) 
   add_fields_parameter(plan, parameters);
 }
 
-void add_fields_parameter(const resident::Plan& plan, JsonArray& parameters) {
-  JsonArray names;
+void add_fields_parameter(const resident::Plan& plan, Json::Array& parameters) {
+  Json::Array names;
   for (const sql::Column& column : plan.statement.columns) {
-    if (is_listable(column)) names.add_text(column.name);
+    if (is_listable(column)) names.emplace_back(column.name);
   }
   if (!names.empty()) {
-    parameters.add(list_parameter("fields", "These members of the rows alone, in this order.", names));
+    parameters.push_back(list_parameter("fields", "These members of the rows alone, in this order.", std::move(names)));
   }
 }
 

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
-#include <vector>
 
-#include "api/openapi/json_object.h"
 #include "sql/parameters.h"
 
 namespace sluice::api::openapi {
@@ -13,23 +12,22 @@ namespace {
 
 using sql::Form;
 
-Schema whole(std::string_view format, std::string_view least, std::string_view most) {
-  std::string members = ",\"format\":" + json_string(format);
-  members += ",\"minimum\":" + std::string(least) + ",\"maximum\":" + std::string(most);
-  return {.type = "integer", .members = std::move(members), .or_else = {}};
+template <class Integer>
+Schema whole(std::string_view format) {
+  using Limits = std::numeric_limits<Integer>;
+  return {.type = "integer",
+          .format = std::string(format),
+          .members = {{"minimum", Limits::min()}, {"maximum", Limits::max()}}};
 }
-Schema int2() { return whole("int16", "-32768", "32767"); }
-Schema int4() { return whole("int32", "-2147483648", "2147483647"); }
-Schema int8() { return whole("int64", "-9223372036854775808", "9223372036854775807"); }
-Schema string(std::string_view format = {}) {
-  return {.type = "string",
-          .members = format.empty() ? std::string{} : ",\"format\":" + json_string(format),
-          .or_else = {}};
-}
+Schema int2() { return whole<std::int16_t>("int16"); }
+Schema int4() { return whole<std::int32_t>("int32"); }
+Schema int8() { return whole<std::int64_t>("int64"); }
+Schema boolean() { return {.type = "boolean"}; }
+Schema string(std::string_view format = {}) { return {.type = "string", .format = std::string(format)}; }
 Schema anything() { return {}; }
-Schema finite() { return {.type = "number", .members = {}, .or_else = {}}; }
+Schema finite() { return {.type = "number"}; }
 // JSON has no NaN: it is a string.
-Schema number() { return {.type = "number", .members = R"(,"pattern":"^(NaN|-?Infinity)$")", .or_else = "string"}; }
+Schema number() { return {.type = "number", .members = {{"pattern", "^(NaN|-?Infinity)$"}}, .or_else = "string"}; }
 
 // What a type's OID says beyond its form; PostgreSQL's pg_type.dat.
 struct Known {
@@ -37,7 +35,7 @@ struct Known {
   Schema (*schema)();
 };
 constexpr std::array known{
-    Known{16, [] { return Schema{.type = "boolean", .members = {}, .or_else = {}}; }},
+    Known{16, boolean},
     Known{20, int8},
     Known{21, int2},
     Known{23, int4},
@@ -59,7 +57,7 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
     case Form::number:
       return number();
     case Form::boolean:
-      return {.type = "boolean", .members = {}, .or_else = {}};
+      return boolean();
     case Form::timestamp_tz:
       return string("date-time");
     case Form::json:
@@ -69,16 +67,18 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
       // PostgreSQL's arrays have as many dimensions as whoever wrote them liked.
       const auto element = std::ranges::find(elements, oid, &decltype(elements)::value_type::first);
       const Schema item = of_type(*type.element, element == elements.end() ? 0 : element->second);
-      const std::string items =
-          item.type.empty() ? "{}" : R"({"anyOf":[)" + item.json(Schema::Null::possible) + R"(,{"type":"array"}]})";
-      return {.type = "array", .members = ",\"items\":" + items, .or_else = {}};
+      Json::Object items;
+      if (!item.type.empty()) {
+        items = {{"anyOf", Json::Array{item.json(Schema::Null::possible), {{"type", "array"}}}}};
+      }
+      return {.type = "array", .members = {{"items", std::move(items)}}};
     }
     case Form::composite: {
-      JsonObject attributes;
+      Json::Object attributes;
       for (const auto& attribute : type.attributes) {
-        attributes.add(attribute.name, of_type(*attribute.type, 0).json(Schema::Null::possible));
+        attributes.emplace_back(attribute.name, of_type(*attribute.type, 0).json(Schema::Null::possible));
       }
-      return {.type = "object", .members = ",\"properties\":" + attributes.text(), .or_else = {}};
+      return {.type = "object", .members = {{"properties", std::move(attributes)}}};
     }
     case Form::text:
     case Form::timestamp:
@@ -123,15 +123,15 @@ bool is_json_number(std::string_view text) {
 
 }  // namespace
 
-std::string Schema::json(Null null) const {
-  if (type.empty()) return members.empty() ? "{}" : "{" + members.substr(1) + "}";
-  std::vector<std::string_view> types = {type};
-  if (!or_else.empty()) types.push_back(or_else);
+Json::Object Schema::json(Null null) const {
+  Json::Object object;
+  Json::Array types = {type};
+  if (!or_else.empty()) types.emplace_back(or_else);
   if (null == Null::possible) types.emplace_back("null");
-  if (types.size() == 1) return "{\"type\":" + json_string(type) + members + "}";
-  JsonArray list;
-  for (const std::string_view one : types) list.add_text(one);
-  return "{\"type\":" + list.text() + members + "}";
+  if (!type.empty()) object.emplace_back("type", types.size() == 1 ? types[0] : std::move(types));
+  if (!format.empty()) object.emplace_back("format", format);
+  object.insert(object.end(), members.begin(), members.end());
+  return object;
 }
 
 Schema schema_of(const sql::Column& column) {
@@ -149,14 +149,12 @@ Schema schema_of(sql::ParameterType type) {
     case sql::ParameterType::real:
       return finite();
     case sql::ParameterType::boolean:
-      return {.type = "boolean", .members = {}, .or_else = {}};
+      return boolean();
     case sql::ParameterType::bytes:
     case sql::ParameterType::text:
       break;
     default:
-      return {.type = "array",
-              .members = ",\"items\":" + schema_of(sql::element_of(type)).json(Schema::Null::never),
-              .or_else = {}};
+      return {.type = "array", .members = {{"items", schema_of(sql::element_of(type)).json(Schema::Null::never)}}};
   }
   return string();
 }
@@ -206,7 +204,7 @@ Schema schema_of_type_name(std::string_view name, sql::Dialect dialect) {
   if (is_one_of(type, {"smallint", "int2"})) return int2();
   if (is_one_of(type, {"integer", "int", "int4"})) return is_sqlite && type != "int4" ? int8() : int4();
   if (is_one_of(type, {"bigint", "int8"})) return int8();
-  if (is_one_of(type, {"boolean", "bool"})) return {.type = "boolean", .members = {}, .or_else = {}};
+  if (is_one_of(type, {"boolean", "bool"})) return boolean();
   if (is_one_of(type, {"numeric", "decimal", "real", "double", "double precision", "float", "float4", "float8"})) {
     return is_sqlite ? finite() : number();
   }
@@ -217,13 +215,15 @@ Schema schema_of_type_name(std::string_view name, sql::Dialect dialect) {
   return anything();
 }
 
-std::string default_json(const Schema& schema, std::string_view text) {
-  if (schema.type == "integer" || schema.type == "number") return is_json_number(text) ? std::string(text) : "";
-  if (schema.type == "boolean") {
-    if (!sql::fits(sql::ParameterType::boolean, text)) return "";
-    return text.starts_with('t') || text == "1" ? "true" : "false";
+std::optional<Json> default_json(const Schema& schema, std::string_view text) {
+  if (schema.type == "integer" || schema.type == "number") {
+    return is_json_number(text) ? std::optional<Json>(Json::Raw{std::string(text)}) : std::nullopt;
   }
-  return json_string(text);
+  if (schema.type == "boolean") {
+    if (!sql::fits(sql::ParameterType::boolean, text)) return std::nullopt;
+    return text.starts_with('t') || text == "1";
+  }
+  return text;
 }
 
 }  // namespace sluice::api::openapi

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "api/openapi/json.h"
 #include "sql/database.h"
 #include "sql/set/table.h"
 
@@ -12,12 +14,13 @@ namespace sluice::api::openapi {
 
 // What is known of a value. Of one that may be anything, `type` is empty.
 struct Schema {
-  std::string type;     // "integer"
-  std::string members;  // further ones of its object, each behind a comma: `,"format":"uuid"`
-  std::string or_else;  // another type that values may have: "string" where a number may be NaN
+  std::string type = {};      // "integer"
+  std::string format = {};    // "uuid"
+  Json::Object members = {};  // what else it says: "minimum"
+  std::string or_else = {};   // another type that values may have: "string" where a number may be NaN
 
   enum class Null : std::uint8_t { never, possible };
-  [[nodiscard]] std::string json(Null null) const;
+  [[nodiscard]] Json::Object json(Null null) const;
 };
 
 // A value of an answer.
@@ -32,6 +35,6 @@ struct Schema {
 [[nodiscard]] Schema schema_of_type_name(std::string_view name, sql::Dialect dialect);
 
 // A default of the configuration as a value of the schema; nothing: it is none.
-[[nodiscard]] std::string default_json(const Schema& schema, std::string_view text);
+[[nodiscard]] std::optional<Json> default_json(const Schema& schema, std::string_view text);
 
 }  // namespace sluice::api::openapi

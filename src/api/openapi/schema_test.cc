@@ -9,18 +9,26 @@ namespace {
 
 using Null = Schema::Null;
 
+std::string text_of(const Schema& schema, Null null) { return Json(schema.json(null)).text(); }
+
+// Empty: it is none.
+std::string default_of(const Schema& schema, std::string_view text) {
+  const auto value = default_json(schema, text);
+  return value ? value->text() : "";
+}
+
 std::string of_postgres(std::uint32_t oid) {
   sql::Column column;
   column.type_id = oid;
   column.type = sql::postgres::builtin_type(oid);
-  return schema_of(column).json(Null::never);
+  return text_of(schema_of(column), Null::never);
 }
 
 std::string of_sqlite(std::string declared) {
   sql::Column column;
   column.type = std::make_shared<sql::Type>(sql::Type{.form = sql::Form::dynamic, .element = {}, .attributes = {}});
   column.declared_type = std::move(declared);
-  return schema_of(column).json(Null::possible);
+  return text_of(schema_of(column), Null::possible);
 }
 
 TEST(Schema, OfPostgresColumns) {
@@ -46,7 +54,7 @@ TEST(Schema, OfACompositeType) {
   auto type = std::make_shared<sql::Type>(sql::Type{.form = sql::Form::composite, .element = {}, .attributes = {}});
   type->attributes.push_back({"a\"b", sql::postgres::builtin_type(25)});
   column.type = type;
-  EXPECT_EQ(schema_of(column).json(Null::possible),
+  EXPECT_EQ(text_of(schema_of(column), Null::possible),
             R"({"type":["object","null"],"properties":{"a\"b":{"type":["string","null"]}}})");
 }
 
@@ -61,7 +69,7 @@ TEST(Schema, OfWhatSqliteDeclares) {
 
 TEST(Schema, OfTypesByTheirNames) {
   const auto of = [](std::string_view name, sql::Dialect dialect = sql::Dialect::postgres) {
-    return schema_of_type_name(name, dialect).json(Null::never);
+    return text_of(schema_of_type_name(name, dialect), Null::never);
   };
   EXPECT_EQ(of("timestamp(3) with time zone"), R"({"type":"string","format":"date-time"})");
   EXPECT_EQ(of("character varying(20)"), R"({"type":"string"})");
@@ -80,16 +88,16 @@ TEST(Schema, Defaults) {
   const Schema real = schema_of(sql::ParameterType::real);
   const Schema boolean = schema_of(sql::ParameterType::boolean);
   const Schema text = schema_of(sql::ParameterType::text);
-  EXPECT_EQ(default_json(integer, "20"), "20");
-  EXPECT_EQ(default_json(integer, "-1"), "-1");
+  EXPECT_EQ(default_of(integer, "20"), "20");
+  EXPECT_EQ(default_of(integer, "-1"), "-1");
   for (const char* no_number : {"", "-", "007", "+1", ".5", "1.", "1e", "1e+", "NaN", "0x1"}) {
-    EXPECT_EQ(default_json(real, no_number), "") << no_number;
+    EXPECT_EQ(default_of(real, no_number), "") << no_number;
   }
-  EXPECT_EQ(default_json(real, "1.5e-3"), "1.5e-3");
-  EXPECT_EQ(default_json(boolean, "1"), "true");
-  EXPECT_EQ(default_json(boolean, "f"), "false");
-  EXPECT_EQ(default_json(boolean, "maybe"), "");
-  EXPECT_EQ(default_json(text, "a\"b"), R"("a\"b")");
+  EXPECT_EQ(default_of(real, "1.5e-3"), "1.5e-3");
+  EXPECT_EQ(default_of(boolean, "1"), "true");
+  EXPECT_EQ(default_of(boolean, "f"), "false");
+  EXPECT_EQ(default_of(boolean, "maybe"), "");
+  EXPECT_EQ(default_of(text, "a\"b"), R"("a\"b")");
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ std::string_view words_of(const Schema& schema) {
   if (schema.type == "integer") return "an integer";
   if (schema.type == "number") return "a number";
   if (schema.type == "boolean") return "a boolean";
-  if (schema.members.contains("uuid")) return "a UUID";
-  if (schema.members.contains("date-time")) return "a time";
-  if (schema.members.contains("date")) return "a date";
+  if (schema.format == "uuid") return "a UUID";
+  if (schema.format == "date-time") return "a time";
+  if (schema.format == "date") return "a date";
   return {};
 }
 
@@ -57,7 +57,7 @@ bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dial
   }
   if (schema.type == "number") return declared == ParameterType::boolean;
   if (schema.type == "boolean") return declared == ParameterType::real;
-  if (schema.members.contains("uuid")) return declared != ParameterType::text;
+  if (schema.format == "uuid") return declared != ParameterType::text;
   return !words_of(schema).empty() && (declared == ParameterType::boolean || declared == ParameterType::real);
 }
 
