@@ -158,6 +158,7 @@ table = "requests"
 every = "20ms"
 [errors]
 22xxx = 500
+42601 = 500
 P0001 = {{ status = 500, show_message = false }}
 [[endpoint]]
 path = "/header"

@@ -629,7 +629,7 @@ key = "id"
 index = ["v"]
 encode = "{encode}"
 refresh = {{ every = "20ms", hold = "200ms" }}
-''', server='body_timeout = "60s"')
+''', server='cores = 1\nbody_timeout = "60s"')
     readers, streams, compressed, bodies = [], [], [], []
     client = http2.Client(server.port, opens_windows=False)
     for version in range(1, 7):
